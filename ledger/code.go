@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Code is the one string by which an error is known from the rule or the SQL constraint that raised it to the reason of
+// a gRPC ErrorInfo. A Code is itself an error, so that errors.Is(err, CodeAccountNotFound) works on both sides of the wire.
+//
+// Some codes are also the reason of a recorded refusal; see Reason.
+type Code string
+
+// The codes. Each says whether anything can have been written. Where it says "open", the outcome is unknown and the same
+// request under the same id finds it out.
+const (
+	// CodeInvalidArgument: the request is malformed. Nothing was written.
+	CodeInvalidArgument Code = "INVALID_ARGUMENT"
+	// CodeUnbalanced: debits and credits differ in a currency. Nothing was written.
+	CodeUnbalanced Code = "UNBALANCED"
+	// CodeCurrencyMismatch: an entry names another currency than its account has. Nothing was written.
+	CodeCurrencyMismatch Code = "CURRENCY_MISMATCH"
+	// CodeAmountScale: an amount has more decimals than its currency. Nothing was written.
+	CodeAmountScale Code = "AMOUNT_SCALE"
+	// CodeUnauthenticated: the caller is not known. Nothing was written.
+	CodeUnauthenticated Code = "UNAUTHENTICATED"
+	// CodePermissionDenied: the caller may not do this. Nothing was written.
+	CodePermissionDenied Code = "PERMISSION_DENIED"
+	// CodeLedgerNotFound: there is no such ledger. Nothing was written.
+	CodeLedgerNotFound Code = "LEDGER_NOT_FOUND"
+	// CodeAccountNotFound: an account does not exist (yet). Nothing was written, and nothing was decided.
+	CodeAccountNotFound Code = "ACCOUNT_NOT_FOUND"
+	// CodeTransferNotFound: no transfer of that id has been decided. Nothing is said of tries still under way.
+	CodeTransferNotFound Code = "TRANSFER_NOT_FOUND"
+	// CodeCurrencyNotFound: the currency is neither in ISO 4217 nor registered. Nothing was written.
+	CodeCurrencyNotFound Code = "CURRENCY_NOT_FOUND"
+	// CodeAlreadyExists: the id is taken by other content. Nothing was written.
+	CodeAlreadyExists Code = "ALREADY_EXISTS"
+	// CodeInsufficientFunds: the account would go below its floor.
+	CodeInsufficientFunds Code = "INSUFFICIENT_FUNDS"
+	// CodeAccountClosed: the account is closed.
+	CodeAccountClosed Code = "ACCOUNT_CLOSED"
+	// CodeAccountFrozen: the account is frozen on the side that the entry is on.
+	CodeAccountFrozen Code = "ACCOUNT_FROZEN"
+	// CodeBalanceNotZero: an account with a balance cannot be closed. Nothing was written.
+	CodeBalanceNotZero Code = "BALANCE_NOT_ZERO"
+	// CodeConflict: retries of a serialization failure or deadlock are spent. Open.
+	CodeConflict Code = "CONFLICT"
+	// CodeOverloaded: the server cannot take more now. Nothing of this try was written; send it again later.
+	CodeOverloaded Code = "OVERLOADED"
+	// CodeUnavailable: the database did not answer in time, or the connection broke. Open.
+	CodeUnavailable Code = "UNAVAILABLE"
+	// CodeDeadlineExceeded: the caller's deadline passed first. Open.
+	CodeDeadlineExceeded Code = "DEADLINE_EXCEEDED"
+	// CodeCancelled: the caller went away first. Open.
+	CodeCancelled Code = "CANCELLED"
+	// CodeInternal: a fault of Khata. Open.
+	CodeInternal Code = "INTERNAL"
+)
+
+var codes = []Code{
+	CodeInvalidArgument, CodeUnbalanced, CodeCurrencyMismatch, CodeAmountScale, CodeUnauthenticated, CodePermissionDenied,
+	CodeLedgerNotFound, CodeAccountNotFound, CodeTransferNotFound, CodeCurrencyNotFound, CodeAlreadyExists,
+	CodeInsufficientFunds, CodeAccountClosed, CodeAccountFrozen, CodeBalanceNotZero, CodeConflict, CodeOverloaded,
+	CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal,
+}
+
+// Codes returns every code, for tests that a mapping is complete.
+func Codes() []Code { return slices.Clone(codes) }
+
+// Error makes a Code usable as a sentinel with errors.Is.
+func (c Code) Error() string { return strings.ToLower(strings.ReplaceAll(string(c), "_", " ")) }
+
+// Open reports whether the outcome of a post that failed with this code is unknown, so that the same id must be sent
+// again to learn it.
+func (c Code) Open() bool {
+	switch c {
+	case CodeConflict, CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal:
+		return true
+	}
+	return false
+}
+
+// Retryable reports whether sending the same request again can succeed without anything else being changed.
+func (c Code) Retryable() bool { return c.Open() || c == CodeOverloaded }
+
+// Violation is what is wrong with one field of a request.
+type Violation struct {
+	// Field is the path of the field as the API spells it, such as "amount" or "entries[1].account".
+	Field string
+	// Message says what is wrong and what would be right.
+	Message string
+}
+
+// Error is a typed error of Khata. Everything in it may be shown to the caller.
+type Error struct {
+	Code    Code
+	Message string
+	// Violations names the fields at fault, or, with CodeAlreadyExists, the fields that differ from the record. It is
+	// empty where the caller may not learn them.
+	Violations []Violation
+	// RetryAfter is how long to wait before trying again; zero leaves it to the caller.
+	RetryAfter time.Duration
+}
+
+// Error gives the message and the fields at fault.
+func (e *Error) Error() string {
+	if len(e.Violations) == 0 {
+		return e.Message
+	}
+	parts := make([]string, len(e.Violations))
+	for i, v := range e.Violations {
+		parts[i] = v.Field + ": " + v.Message
+	}
+	return e.Message + ": " + strings.Join(parts, "; ")
+}
+
+// Unwrap makes errors.Is(err, code) work.
+func (e *Error) Unwrap() error { return e.Code }
+
+// Errorf makes an Error from a code and a format.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalid makes a CodeInvalidArgument error about one field.
+func Invalid(field, format string, args ...any) *Error {
+	return violation(CodeInvalidArgument, field, format, args...)
+}
+
+func violation(code Code, field, format string, args ...any) *Error {
+	return &Error{
+		Code:       code,
+		Message:    code.Error(),
+		Violations: []Violation{{Field: field, Message: fmt.Sprintf(format, args...)}},
+	}
+}
+
+// CodeOf returns the code of err: its own where it has one, CodeInternal otherwise, and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var code Code
+	if errors.As(err, &code) {
+		return code
+	}
+	return CodeInternal
+}
+
+// At puts a path before the fields that err is about: an error about "type" of the fourth account of a call is about
+// "accounts[3].type". An error without fields is returned as it is.
+func At(path string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return e.rename(func(field string) string { return path + "." + field })
+}
+
+// rename gives the error with its fields called otherwise.
+func (e *Error) rename(name func(string) string) *Error {
+	renamed := *e
+	renamed.Violations = make([]Violation, len(e.Violations))
+	for i, v := range e.Violations {
+		renamed.Violations[i] = Violation{Field: name(v.Field), Message: v.Message}
+	}
+	return &renamed
+}
