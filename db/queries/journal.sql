@@ -1,0 +1,185 @@
+-- The queries of internal/journal, the only writer of the books.
+
+-- name: GateShare :exec
+-- Every posting holds the gate of its ledger in share mode while it draws numbers and commits. The two-int form of
+-- advisory locks has a key space of its own; 4247 is Khata's class in it.
+SELECT pg_advisory_xact_lock_shared(4247, @ledger_id::integer);
+
+-- name: GateExclude :exec
+-- A change of an account's rules holds the gate alone, and so never races with a posting.
+SELECT pg_advisory_xact_lock(4247, @ledger_id::integer);
+
+-- name: GateHolders :many
+-- Who holds the gate, by virtual transaction: it names one transaction, where a process or connection would not.
+SELECT virtualtransaction::text AS holder
+  FROM pg_catalog.pg_locks
+ WHERE locktype = 'advisory' AND classid = 4247 AND objid = (@ledger_id::integer)::oid AND objsubid = 2 AND granted
+   AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database());
+
+-- name: LastSequence :one
+-- The last number drawn; the function gives NULL before anything was.
+SELECT coalesce(pg_sequence_last_value('journal_sequence'::regclass), 0)::bigint AS last;
+
+-- name: TerminateStuckGateHolders :many
+-- The janitor: a backend that has held a gate for too long keeps every close waiting and the horizon from moving.
+SELECT a.pid::integer AS pid, pg_terminate_backend(a.pid) AS terminated
+  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.classid = 4247 AND l.objsubid = 2 AND l.granted
+   AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+   AND a.usename = current_user
+   AND a.xact_start < clock_timestamp() - make_interval(secs => @seconds::double precision)
+ GROUP BY a.pid;
+
+-- name: LedgerInsert :many
+INSERT INTO ledger (name, created_by) VALUES (@name, @caller)
+ON CONFLICT (name) DO NOTHING
+RETURNING ledger_id, name, created_at;
+
+-- name: LedgerByName :one
+SELECT ledger_id, name, created_at FROM ledger WHERE name = @name;
+
+-- name: LedgerList :many
+SELECT ledger_id, name, created_at FROM ledger ORDER BY name;
+
+-- name: CurrencyInsert :exec
+INSERT INTO currency (ledger_id, code, scale)
+SELECT @ledger_id, n.code, n.scale
+  FROM (SELECT unnest(@codes::text[]) AS code, unnest(@scales::smallint[]) AS scale) n
+ ORDER BY n.code
+ON CONFLICT (ledger_id, code) DO NOTHING;
+
+-- name: CurrencyList :many
+SELECT code, scale FROM currency WHERE ledger_id = @ledger_id ORDER BY code;
+
+-- name: CurrencyByCode :many
+SELECT code, scale FROM currency WHERE ledger_id = @ledger_id AND code = ANY (@codes::text[]);
+
+-- name: AccountInsert :many
+-- The order is fixed here, not by the client: two calls that create the same accounts in opposite order would deadlock.
+INSERT INTO account (ledger_id, account_id, type, currency, scale, name, metadata, floor, serialised, changed_by)
+SELECT @ledger_id, n.account_id, n.type, n.currency, n.scale, n.name, NULLIF(n.metadata, '')::json,
+       NULLIF(n.floor, '')::numeric, n.serialised, @caller
+  FROM (SELECT unnest(@account_ids::text[]) AS account_id, unnest(@types::text[]) AS type,
+               unnest(@currencies::text[]) AS currency, unnest(@scales::smallint[]) AS scale,
+               unnest(@names::text[]) AS name, unnest(@metadatas::text[]) AS metadata,
+               unnest(@floors::text[]) AS floor, unnest(@serialiseds::boolean[]) AS serialised) n
+ ORDER BY n.account_id
+ON CONFLICT (ledger_id, account_id) DO NOTHING
+RETURNING account_id;
+
+-- name: AccountList :many
+SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
+       serialised, frozen, closed, created_at, version, changed_at
+  FROM account
+ WHERE ledger_id = @ledger_id AND account_id > @after AND starts_with(account_id, @prefix)
+ ORDER BY account_id
+ LIMIT @page_size;
+
+-- name: AccountsByID :many
+SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
+       serialised, frozen, closed, created_at, version, changed_at
+  FROM account
+ WHERE ledger_id = @ledger_id AND account_id = ANY (@account_ids::text[]);
+
+-- name: AccountsAsCreated :many
+-- The first state of each account, which a repeated request to create it is compared with.
+SELECT DISTINCT ON (c.account_no)
+       a.account_id, a.type, a.currency, a.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
+       c.serialised, c.changed_by
+  FROM account a JOIN account_change c ON c.ledger_id = a.ledger_id AND c.account_no = a.account_no
+ WHERE a.ledger_id = @ledger_id AND a.account_id = ANY (@account_ids::text[])
+ ORDER BY c.account_no, c.sequence;
+
+-- name: AccountIDs :many
+SELECT account_no, account_id, type, currency, scale FROM account
+ WHERE ledger_id = @ledger_id AND account_no = ANY (@account_nos::bigint[]);
+
+-- name: AccountUpdate :one
+UPDATE account
+   SET name = @name, metadata = NULLIF(@metadata::text, '')::json, floor = NULLIF(@floor::text, '')::numeric,
+       serialised = @serialised, frozen = @frozen, closed = @closed, changed_by = @caller
+ WHERE ledger_id = @ledger_id AND account_no = @account_no
+RETURNING version, changed_at;
+
+-- name: AccountLock :exec
+-- One change of an account at a time. A change of name holds the gate only in share mode.
+SELECT account_no FROM account WHERE ledger_id = @ledger_id AND account_id = @account_id FOR NO KEY UPDATE;
+
+-- name: AccountsLockSerialised :exec
+-- Accounts with a floor take one posting at a time; others are not locked at all. Everybody locks in the same order.
+SELECT account_no FROM account
+ WHERE ledger_id = @ledger_id AND account_id = ANY (@account_ids::text[]) AND serialised
+ ORDER BY account_no
+   FOR NO KEY UPDATE;
+
+-- name: AccountsForPosting :many
+-- What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries.
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed,
+       (CASE WHEN a.floor IS NULL THEN 0 ELSE
+           (SELECT coalesce(sum(e.amount), 0) FROM entry e
+             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no) END)::numeric AS sum
+  FROM account a
+ WHERE a.ledger_id = @ledger_id AND a.account_id = ANY (@account_ids::text[]);
+
+-- name: TransfersByID :many
+SELECT transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts,
+       coalesce(description, '')::text AS description, coalesce(metadata::text, '')::text AS metadata, caller
+  FROM transfer
+ WHERE ledger_id = @ledger_id AND transfer_id = ANY (@transfer_ids::text[]);
+
+-- name: TransferInsert :many
+-- A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
+-- with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
+-- what was decided counted on its being new.
+INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
+                      account_nos, amounts, description, metadata, caller)
+SELECT @ledger_id, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
+       NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0), d.account_nos::bigint[], d.amounts::numeric[],
+       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, d.caller
+  FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.*
+          FROM (SELECT unnest(@transfer_ids::text[]) AS transfer_id, unnest(@effective_ats::text[]) AS effective_at,
+                       unnest(@refusals::text[]) AS refusal, unnest(@refused_account_nos::bigint[]) AS refused_account_no,
+                       unnest(@account_nos::text[]) AS account_nos, unnest(@amounts::text[]) AS amounts,
+                       unnest(@descriptions::text[]) AS description, unnest(@metadatas::text[]) AS metadata,
+                       unnest(@callers::text[]) AS caller) n) d
+ ORDER BY d.transfer_id
+RETURNING transfer_id, sequence, posted_at;
+
+-- name: WaitForStandby :exec
+-- A commit that wrote nothing does not wait for a synchronous standby, and the transfers that it answers for may not be
+-- there yet. A message in the log makes it wait.
+SELECT CASE WHEN current_setting('synchronous_standby_names') <> ''
+            THEN pg_logical_emit_message(true, 'khata', '')::text END AS position;
+
+-- name: BalancesAt :many
+-- The balance of each account as of a sequence.
+SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum, b.version::bigint AS version
+  FROM (SELECT unnest(@account_ids::text[]) AS account_id, unnest(@throughs::bigint[]) AS through) n
+       JOIN account a ON a.ledger_id = @ledger_id AND a.account_id = n.account_id
+       CROSS JOIN LATERAL (SELECT coalesce(sum(e.amount), 0) AS sum, coalesce(max(e.sequence), 0) AS version
+                             FROM entry e
+                            WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no
+                              AND e.sequence <= n.through) b;
+
+-- name: EntriesAscending :many
+SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
+       coalesce(t.description, '')::text AS description
+  FROM entry e JOIN transfer t ON t.ledger_id = e.ledger_id AND t.sequence = e.sequence
+ WHERE e.ledger_id = @ledger_id AND e.account_no = @account_no
+   AND (e.sequence, e.leg) > (@sequence::bigint, @leg::smallint) AND e.sequence <= @horizon::bigint
+ ORDER BY e.sequence, e.leg
+ LIMIT @page_size;
+
+-- name: EntriesDescending :many
+SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
+       coalesce(t.description, '')::text AS description
+  FROM entry e JOIN transfer t ON t.ledger_id = e.ledger_id AND t.sequence = e.sequence
+ WHERE e.ledger_id = @ledger_id AND e.account_no = @account_no
+   AND (e.sequence, e.leg) < (@sequence::bigint, @leg::smallint) AND e.sequence <= @horizon::bigint
+ ORDER BY e.sequence DESC, e.leg DESC
+ LIMIT @page_size;
+
+-- name: SumThrough :one
+-- The balance after one entry.
+SELECT coalesce(sum(amount), 0)::numeric AS sum FROM entry
+ WHERE ledger_id = @ledger_id AND account_no = @account_no AND (sequence, leg) <= (@sequence::bigint, @leg::smallint);
