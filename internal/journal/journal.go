@@ -1,0 +1,132 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// Config is how a Journal behaves. The zero value of each field is its default.
+type Config struct {
+	// Budget is how long a request may take, retries and waiting included, before it is given up with CodeUnavailable.
+	// Default 9 s.
+	Budget time.Duration
+	// Posters is how many batches may be under way at once. Default: three quarters of the pool, so that reads go on.
+	Posters int
+	// StuckAfter is for how long a backend may hold a gate before the janitor terminates it. Default 30 s.
+	StuckAfter time.Duration
+	// Logger gets what callers are not told. Default: discard.
+	Logger *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+}
+
+func (c Config) withDefaults(pool *pgxpool.Pool) Config {
+	if c.Budget == 0 {
+		c.Budget = 9 * time.Second
+	}
+	if c.Posters == 0 {
+		c.Posters = max(1, int(pool.Config().MaxConns)*3/4)
+	}
+	if c.StuckAfter == 0 {
+		c.StuckAfter = 30 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Journal reads and writes the books. It is safe for concurrent use, and any number of servers may have one on the same
+// database. Every error that its methods return is a *ledger.Error.
+type Journal struct {
+	pool   *pgxpool.Pool
+	config Config
+	sql    *dbsqlc.Queries
+	log    *slog.Logger
+
+	ledgers sync.Map // ledger.Name → ledgerRow; a ledger never changes
+	slots   chan struct{}
+	batches sync.WaitGroup
+
+	stop    context.CancelFunc
+	janitor chan struct{}
+}
+
+// New makes a Journal on a pool of package pg, which stays the caller's to close after Close.
+func New(pool *pgxpool.Pool, config Config) *Journal {
+	config = config.withDefaults(pool)
+	ctx, stop := context.WithCancel(context.Background())
+	j := &Journal{
+		pool: pool, config: config, sql: dbsqlc.New(), log: config.Logger,
+		slots: make(chan struct{}, config.Posters), stop: stop, janitor: make(chan struct{}),
+	}
+	go j.runJanitor(ctx)
+	return j
+}
+
+// Close waits for the batches under way. No method may be called afterwards.
+func (j *Journal) Close() {
+	j.stop()
+	<-j.janitor
+	j.batches.Wait()
+}
+
+// within bounds a request by the budget, on top of the caller's own deadline.
+func (j *Journal) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, j.config.Budget)
+}
+
+// inTx runs f in a transaction, again and again while that may help and time is left. f must leave nothing behind but what
+// it returns at last. It is for changes that can be repeated: an outcome that is unknown is found out by repeating.
+func (j *Journal) inTx(ctx context.Context, f func(pgx.Tx) error) error {
+	ctx, cancel := j.within(ctx)
+	defer cancel()
+	return j.retry(ctx, func() error { return pg.InTx(ctx, j.pool, f) })
+}
+
+// read runs f, which only reads, in the same way, and gives the error that the caller sees.
+func (j *Journal) read(ctx context.Context, doing string, f func(context.Context) error) error {
+	bounded, cancel := j.within(ctx)
+	defer cancel()
+	return j.public(ctx, doing, j.retry(bounded, func() error { return f(bounded) }))
+}
+
+// public turns an error into the one that the caller sees. ctx is the caller's: it tells its own deadline from ours.
+func (j *Journal) public(ctx context.Context, doing string, err error) error {
+	var typed *ledger.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &typed):
+		return typed
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ledger.Errorf(ledger.CodeCancelled, "%s: the caller cancelled the request", doing)
+	case ctx.Err() != nil:
+		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
+	}
+	switch pg.Classify(err) {
+	case pg.Again:
+		j.log.Warn("retries spent", "doing", doing, "error", err)
+		return ledger.Errorf(ledger.CodeConflict, "%s: lost to concurrent transactions too often; send it again", doing)
+	case pg.Unavailable, pg.LockTimeout:
+		j.log.Warn("database unavailable", "doing", doing, "error", err)
+		return &ledger.Error{
+			Code:       ledger.CodeUnavailable,
+			Message:    doing + ": the database did not answer in time; send it again",
+			RetryAfter: time.Second,
+		}
+	default:
+		j.log.Error("internal error", "doing", doing, "error", err)
+		return ledger.Errorf(ledger.CodeInternal, "%s: internal error", doing)
+	}
+}

@@ -1,0 +1,84 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// Metrics counts what the journal does. A nil *Metrics counts nothing.
+type Metrics struct {
+	transfers *prometheus.CounterVec
+	retries   *prometheus.CounterVec
+	batchSize prometheus.Histogram
+	batchTime prometheus.Histogram
+	horizon   prometheus.Histogram
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "khata_transfers_total",
+			Help: "Answers to requests for a transfer, by result: posted, refused, replayed, or the code of the error.",
+		}, []string{"result"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "khata_database_retries_total",
+			Help: "Transactions that failed, by what was done about it: again, unavailable, lock_timeout, fault.",
+		}, []string{"class"}),
+		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "khata_batch_transfers", Help: "Transfers in a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 6),
+		}),
+		batchTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "khata_batch_seconds", Help: "From the start of a batch to its outcome, retries included.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}),
+		horizon: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "khata_horizon_wait_seconds", Help: "How long a reader waited for the safe horizon.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}),
+	}
+	registry.MustRegister(m.transfers, m.retries, m.batchSize, m.batchTime, m.horizon)
+	return m
+}
+
+var classNames = map[pg.Class]string{
+	pg.Fault: "fault", pg.Again: "again", pg.Unavailable: "unavailable", pg.LockTimeout: "lock_timeout",
+}
+
+func (m *Metrics) retried(class pg.Class) {
+	if m != nil {
+		m.retries.WithLabelValues(classNames[class]).Inc()
+	}
+}
+
+func (m *Metrics) horizonWaited(d time.Duration) {
+	if m != nil {
+		m.horizon.Observe(d.Seconds())
+	}
+}
+
+func (m *Metrics) batchEnded(results []PostResult, d time.Duration) {
+	if m == nil {
+		return
+	}
+	m.batchSize.Observe(float64(len(results)))
+	m.batchTime.Observe(d.Seconds())
+	for _, r := range results {
+		m.transfers.WithLabelValues(r.label()).Inc()
+	}
+}
+
+func (r PostResult) label() string {
+	switch {
+	case r.Err != nil:
+		return string(ledger.CodeOf(r.Err))
+	case r.Replayed:
+		return "replayed"
+	default:
+		return string(r.Transfer.Outcome())
+	}
+}

@@ -1,0 +1,293 @@
+package journal
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// Transfer returns the record of a decided transfer. It returns CodeTransferNotFound.
+func (j *Journal) Transfer(ctx context.Context, name ledger.Name, id ledger.TransferID) (*ledger.Transfer, error) {
+	if err := id.Validate("transfer_id"); err != nil {
+		return nil, err
+	}
+	book, err := j.ledger(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var found []*ledger.Transfer
+	err = j.read(ctx, "read the transfer", func(ctx context.Context) (err error) {
+		found, err = j.transfers(ctx, j.pool, book.id, []string{string(id)}, accountNames{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, ledger.Errorf(ledger.CodeTransferNotFound, "transfer %q has not been decided", string(id))
+	}
+	return found[0], nil
+}
+
+// accountNames translates numbers of accounts to what callers know.
+type accountNames map[int64]accountName
+
+type accountName struct {
+	id       ledger.AccountID
+	currency ledger.Currency
+}
+
+// transfers reads the records of ids, as many as there are. It completes names with the accounts it needs.
+func (j *Journal) transfers(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, ids []string, names accountNames) ([]*ledger.Transfer, error) {
+	rows, err := j.sql.TransfersByID(ctx, db, dbsqlc.TransfersByIDParams{LedgerID: ledgerID, TransferIds: ids})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	if err := j.completeNames(ctx, db, ledgerID, names, rows); err != nil {
+		return nil, err
+	}
+	list := make([]*ledger.Transfer, len(rows))
+	for i, row := range rows {
+		t := &ledger.Transfer{
+			TransferSpec: ledger.TransferSpec{
+				ID: ledger.TransferID(row.TransferID), Description: row.Description, Metadata: ledger.Metadata(row.Metadata),
+			},
+			Sequence: row.Sequence, PostedAt: row.PostedAt.UTC(), Caller: row.Caller,
+		}
+		if row.EffectiveAt != nil {
+			at := row.EffectiveAt.UTC()
+			t.EffectiveAt = &at
+		}
+		if row.Refusal != nil && row.RefusedAccountNo != nil {
+			t.Refusal = &ledger.Refusal{Reason: ledger.Code(*row.Refusal), Account: names[*row.RefusedAccountNo].id}
+		}
+		for leg, no := range row.AccountNos {
+			t.Entries = append(t.Entries, entry(names[no], row.Amounts[leg]))
+		}
+		list[i] = t
+	}
+	return list, nil
+}
+
+func (j *Journal) completeNames(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, names accountNames, rows []dbsqlc.TransfersByIDRow) error {
+	var unknown []int64
+	for _, row := range rows {
+		for _, no := range row.AccountNos {
+			if _, ok := names[no]; !ok {
+				unknown = append(unknown, no)
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	accounts, err := j.sql.AccountIDs(ctx, db, dbsqlc.AccountIDsParams{LedgerID: ledgerID, AccountNos: slices.Compact(unknown)})
+	for _, a := range accounts {
+		names[a.AccountNo] = accountName{
+			ledger.AccountID(a.AccountID), ledger.Currency{Code: ledger.CurrencyCode(a.Currency), Scale: int32(a.Scale)},
+		}
+	}
+	return err
+}
+
+// entry turns a signed amount of the database, debits positive, into an entry.
+func entry(account accountName, signed decimal.Decimal) ledger.Entry {
+	direction := ledger.Debit
+	if signed.IsNegative() {
+		direction = ledger.Credit
+	}
+	return ledger.Entry{Account: account.id, Direction: direction, Amount: signed.Abs(), Currency: account.currency}
+}
+
+// latest as the point of a balance means: everything that is visible.
+const latest = math.MaxInt64
+
+// balancePoint is an account at a sequence.
+type balancePoint struct {
+	account ledger.AccountID
+	through int64
+}
+
+// Balances returns the balances of accounts at one point in time, in the order of the ids. Every transfer whose answer
+// anyone had before the call is in them. It returns CodeInvalidArgument or CodeAccountNotFound.
+func (j *Journal) Balances(ctx context.Context, name ledger.Name, ids []ledger.AccountID) ([]ledger.Balance, error) {
+	if len(ids) == 0 || len(ids) > MaxAccountsPerCall {
+		return nil, ledger.Invalid("accounts", "has %d accounts, want 1 to %d", len(ids), MaxAccountsPerCall)
+	}
+	points := make([]balancePoint, len(ids))
+	for i, id := range ids {
+		if err := id.Validate("account"); err != nil {
+			return nil, err
+		}
+		points[i] = balancePoint{id, latest}
+	}
+	book, err := j.ledger(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var found map[balancePoint]ledger.Balance
+	err = j.read(ctx, "read balances", func(ctx context.Context) (err error) {
+		found, err = j.balances(ctx, j.pool, book.id, points)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	balances := make([]ledger.Balance, len(points))
+	for i, point := range points {
+		balance, ok := found[point]
+		if !ok {
+			return nil, accountMissing(point.account)
+		}
+		balances[i] = balance
+	}
+	return balances, nil
+}
+
+// balances sums entries in one statement, and so at one point in time.
+func (j *Journal) balances(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, points []balancePoint) (map[balancePoint]ledger.Balance, error) {
+	args := dbsqlc.BalancesAtParams{LedgerID: ledgerID}
+	asked := map[balancePoint]bool{}
+	for _, p := range points {
+		if !asked[p] {
+			asked[p] = true
+			args.AccountIds = append(args.AccountIds, string(p.account))
+			args.Throughs = append(args.Throughs, p.through)
+		}
+	}
+	rows, err := j.sql.BalancesAt(ctx, db, args)
+	if err != nil {
+		return nil, err
+	}
+	balances := make(map[balancePoint]ledger.Balance, len(rows))
+	for _, row := range rows {
+		id := ledger.AccountID(row.AccountID)
+		balances[balancePoint{id, row.Through}] = ledger.Balance{
+			Account:  id,
+			Currency: ledger.Currency{Code: ledger.CurrencyCode(row.Currency), Scale: int32(row.Scale)},
+			Posted:   ledger.AccountType(row.Type).Signed(ledger.Debit, row.Sum),
+			Version:  row.Version,
+		}
+	}
+	return balances, nil
+}
+
+// EntryCursor is a place between two entries of an account. The zero value is the beginning of a listing.
+type EntryCursor struct {
+	Sequence int64
+	Leg      int16
+}
+
+// AccountEntry is an entry as its account's listing shows it.
+type AccountEntry struct {
+	Cursor      EntryCursor
+	TransferID  ledger.TransferID
+	Direction   ledger.Direction
+	Amount      decimal.Decimal
+	Balance     decimal.Decimal // after this entry, in the account's normal direction
+	PostedAt    time.Time
+	EffectiveAt *time.Time
+	Description string
+}
+
+// EntryPage is a part of an account's entries.
+type EntryPage struct {
+	Currency ledger.Currency
+	Entries  []AccountEntry
+	// More reports whether there are entries after the last one.
+	More bool
+}
+
+// Entries lists up to limit entries of an account after a cursor, in the order of decision or the newest first. Followed
+// from cursor to cursor it gives every entry exactly once, whatever is posted meanwhile; and every entry of a transfer
+// that anyone had an answer for when the first page was asked for. It waits for the horizon: without that, a number that
+// becomes visible late would fall behind a cursor. It returns CodeAccountNotFound.
+func (j *Journal) Entries(ctx context.Context, name ledger.Name, id ledger.AccountID, after EntryCursor, newestFirst bool, limit int) (EntryPage, error) {
+	book, err := j.ledger(ctx, name)
+	if err != nil {
+		return EntryPage{}, err
+	}
+	var page EntryPage
+	err = j.read(ctx, "list entries", func(ctx context.Context) (err error) {
+		page, err = j.entries(ctx, book.id, id, after, newestFirst, limit)
+		return err
+	})
+	return page, err
+}
+
+func (j *Journal) entries(ctx context.Context, ledgerID int32, id ledger.AccountID, after EntryCursor, newestFirst bool, limit int) (EntryPage, error) {
+	row, err := j.accountRow(ctx, j.pool, ledgerID, id)
+	if err != nil {
+		return EntryPage{}, err
+	}
+	horizon, err := j.horizon(ctx, ledgerID)
+	if err != nil {
+		return EntryPage{}, err
+	}
+	if newestFirst && after == (EntryCursor{}) {
+		after = EntryCursor{math.MaxInt64, math.MaxInt16}
+	}
+	args := dbsqlc.EntriesAscendingParams{
+		LedgerID: ledgerID, AccountNo: row.AccountNo, Sequence: after.Sequence, Leg: after.Leg, Horizon: horizon,
+		PageSize: int32(limit) + 1, //nolint:gosec // at most MaxPage+1; one more tells whether there is more
+	}
+	rows, err := j.entryRows(ctx, args, newestFirst)
+	if err != nil {
+		return EntryPage{}, err
+	}
+	page := EntryPage{Currency: account(row).Currency, More: len(rows) > limit}
+	rows = rows[:min(len(rows), limit)]
+	if len(rows) == 0 {
+		return page, nil
+	}
+	// Behind the horizon nothing changes any more, so it does no harm that these are several statements.
+	balance, err := j.sql.SumThrough(ctx, j.pool, dbsqlc.SumThroughParams{
+		LedgerID: ledgerID, AccountNo: row.AccountNo, Sequence: rows[0].Sequence, Leg: rows[0].Leg,
+	})
+	if err != nil {
+		return EntryPage{}, err
+	}
+	for i, r := range rows {
+		if i > 0 && newestFirst {
+			balance = balance.Sub(rows[i-1].Amount)
+		} else if i > 0 {
+			balance = balance.Add(r.Amount)
+		}
+		page.Entries = append(page.Entries, accountEntry(r, account(row).Type, balance))
+	}
+	return page, nil
+}
+
+func (j *Journal) entryRows(ctx context.Context, args dbsqlc.EntriesAscendingParams, newestFirst bool) ([]dbsqlc.EntriesAscendingRow, error) {
+	if !newestFirst {
+		return j.sql.EntriesAscending(ctx, j.pool, args)
+	}
+	rows, err := j.sql.EntriesDescending(ctx, j.pool, dbsqlc.EntriesDescendingParams(args))
+	list := make([]dbsqlc.EntriesAscendingRow, len(rows))
+	for i, row := range rows {
+		list[i] = dbsqlc.EntriesAscendingRow(row)
+	}
+	return list, err
+}
+
+func accountEntry(row dbsqlc.EntriesAscendingRow, t ledger.AccountType, sum decimal.Decimal) AccountEntry {
+	e := entry(accountName{}, row.Amount)
+	listed := AccountEntry{
+		Cursor:     EntryCursor{row.Sequence, row.Leg},
+		TransferID: ledger.TransferID(row.TransferID), Direction: e.Direction, Amount: e.Amount,
+		Balance:  t.Signed(ledger.Debit, sum),
+		PostedAt: row.PostedAt.UTC(), Description: row.Description,
+	}
+	if row.EffectiveAt != nil {
+		at := row.EffectiveAt.UTC()
+		listed.EffectiveAt = &at
+	}
+	return listed
+}
