@@ -1,0 +1,155 @@
+package grpcapi
+
+import (
+	"time"
+
+	"github.com/shopspring/decimal"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/khata-ledger/khata/ledger"
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
+)
+
+var accountTypes = map[khatav1.AccountType]ledger.AccountType{
+	khatav1.AccountType_ACCOUNT_TYPE_ASSET:     ledger.Asset,
+	khatav1.AccountType_ACCOUNT_TYPE_LIABILITY: ledger.Liability,
+	khatav1.AccountType_ACCOUNT_TYPE_EQUITY:    ledger.Equity,
+	khatav1.AccountType_ACCOUNT_TYPE_REVENUE:   ledger.Revenue,
+	khatav1.AccountType_ACCOUNT_TYPE_EXPENSE:   ledger.Expense,
+}
+
+var frozens = map[khatav1.Frozen]ledger.Frozen{
+	khatav1.Frozen_FROZEN_NONE:    ledger.FrozenNone,
+	khatav1.Frozen_FROZEN_DEBITS:  ledger.FrozenDebits,
+	khatav1.Frozen_FROZEN_CREDITS: ledger.FrozenCredits,
+	khatav1.Frozen_FROZEN_BOTH:    ledger.FrozenBoth,
+}
+
+var directions = map[khatav1.Direction]ledger.Direction{
+	khatav1.Direction_DIRECTION_DEBIT:  ledger.Debit,
+	khatav1.Direction_DIRECTION_CREDIT: ledger.Credit,
+}
+
+func invert[K, V comparable](m map[K]V) map[V]K {
+	inverse := make(map[V]K, len(m))
+	for k, v := range m {
+		inverse[v] = k
+	}
+	return inverse
+}
+
+func decodeAccount(in *khatav1.NewAccount) (ledger.AccountSpec, error) {
+	spec := ledger.AccountSpec{
+		ID: ledger.AccountID(in.GetAccount()), Type: accountTypes[in.GetType()], Currency: ledger.CurrencyCode(in.GetCurrency()),
+		Name: in.GetName(), Serialised: in.GetSerialised(),
+	}
+	var err error
+	if spec.Metadata, err = ledger.ParseMetadata(in.GetMetadata(), "metadata"); err != nil {
+		return spec, err
+	}
+	if in.Floor != nil {
+		spec.Floor, err = decodeFloor(in.GetFloor())
+	}
+	return spec, err
+}
+
+func decodeFloor(text string) (*decimal.Decimal, error) {
+	floor, err := ledger.ParseFloor(text, "floor")
+	return &floor, err
+}
+
+func decodeUpdate(in *khatav1.UpdateAccountRequest) (ledger.AccountUpdate, error) {
+	var update ledger.AccountUpdate
+	if in.Name != nil {
+		name := in.GetName()
+		update.Name = &name
+	}
+	if in.Metadata != nil {
+		metadata, err := ledger.ParseMetadata(in.GetMetadata(), "metadata")
+		if err != nil {
+			return update, err
+		}
+		update.Metadata = &metadata
+	}
+	if in.Floor != nil {
+		if in.GetFloor() == "" {
+			update.RemoveFloor = true
+		} else {
+			floor, err := decodeFloor(in.GetFloor())
+			if err != nil {
+				return update, err
+			}
+			update.Floor = floor
+		}
+	}
+	if in.Serialised != nil {
+		serialised := in.GetSerialised()
+		update.Serialised = &serialised
+	}
+	if in.GetFrozen() != khatav1.Frozen_FROZEN_UNSPECIFIED {
+		frozen := frozens[in.GetFrozen()]
+		update.Frozen = &frozen
+	}
+	if in.Closed != nil {
+		closed := in.GetClosed()
+		update.Closed = &closed
+	}
+	return update, nil
+}
+
+func decodeTransfer(in *khatav1.NewTransfer) (ledger.TransferSpec, error) {
+	spec := ledger.TransferSpec{ID: ledger.TransferID(in.GetTransferId()), Description: in.GetDescription()}
+	// The id first: an error about anything else is looked up by it.
+	if err := spec.ID.Validate("transfer_id"); err != nil {
+		return spec, err
+	}
+	var err error
+	if spec.Entries, err = decodeEntries(in); err != nil {
+		return spec, err
+	}
+	if spec.EffectiveAt, err = decodeTime(in.GetEffectiveAt()); err != nil {
+		return spec, err
+	}
+	spec.Metadata, err = ledger.ParseMetadata(in.GetMetadata(), "metadata")
+	return spec, err
+}
+
+func decodeEntries(in *khatav1.NewTransfer) ([]ledger.Entry, error) {
+	shorthand := in.GetDebitAccount() != "" || in.GetCreditAccount() != "" || in.GetAmount() != "" || in.GetCurrency() != ""
+	switch {
+	case shorthand && len(in.GetEntries()) > 0:
+		return nil, ledger.Invalid("entries", "cannot be given together with debit_account, credit_account, amount or currency")
+	case len(in.GetEntries()) > ledger.MaxEntries:
+		return nil, ledger.Invalid("entries", "has %d entries, want 2 to %d", len(in.GetEntries()), ledger.MaxEntries)
+	case len(in.GetEntries()) == 0:
+		amount, err := ledger.ParseAmount(in.GetAmount(), "amount")
+		if err != nil {
+			return nil, err
+		}
+		return ledger.Simple(ledger.AccountID(in.GetDebitAccount()), ledger.AccountID(in.GetCreditAccount()), amount,
+			ledger.CurrencyCode(in.GetCurrency())), nil
+	}
+	entries := make([]ledger.Entry, len(in.GetEntries()))
+	for i, e := range in.GetEntries() {
+		amount, err := ledger.ParseAmount(e.GetAmount(), ledger.EntryField(i, "amount"))
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = ledger.Entry{
+			Account: ledger.AccountID(e.GetAccount()), Direction: directions[e.GetDirection()], Amount: amount,
+			Currency: ledger.Currency{Code: ledger.CurrencyCode(e.GetCurrency())},
+		}
+	}
+	return entries, nil
+}
+
+func decodeTime(in *timestamppb.Timestamp) (*time.Time, error) {
+	if in == nil {
+		return nil, nil
+	}
+	if err := in.CheckValid(); err != nil {
+		return nil, ledger.Invalid("effective_at", "is not a time between the years 1 and 9999")
+	}
+	t := in.AsTime()
+	return &t, nil
+}

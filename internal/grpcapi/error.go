@@ -1,0 +1,121 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// Domain is the domain of the ErrorInfo in every error.
+const Domain = "khata"
+
+// statusCodes is the one place where a code of ours becomes one of gRPC's. A test checks that none is missing.
+var statusCodes = map[ledger.Code]codes.Code{
+	ledger.CodeInvalidArgument:   codes.InvalidArgument,
+	ledger.CodeUnbalanced:        codes.InvalidArgument,
+	ledger.CodeCurrencyMismatch:  codes.InvalidArgument,
+	ledger.CodeAmountScale:       codes.InvalidArgument,
+	ledger.CodeUnauthenticated:   codes.Unauthenticated,
+	ledger.CodePermissionDenied:  codes.PermissionDenied,
+	ledger.CodeLedgerNotFound:    codes.NotFound,
+	ledger.CodeAccountNotFound:   codes.NotFound,
+	ledger.CodeTransferNotFound:  codes.NotFound,
+	ledger.CodeCurrencyNotFound:  codes.NotFound,
+	ledger.CodeAlreadyExists:     codes.AlreadyExists,
+	ledger.CodeInsufficientFunds: codes.FailedPrecondition,
+	ledger.CodeAccountClosed:     codes.FailedPrecondition,
+	ledger.CodeAccountFrozen:     codes.FailedPrecondition,
+	ledger.CodeBalanceNotZero:    codes.FailedPrecondition,
+	ledger.CodeConflict:          codes.Aborted,
+	ledger.CodeOverloaded:        codes.ResourceExhausted,
+	ledger.CodeUnavailable:       codes.Unavailable,
+	ledger.CodeDeadlineExceeded:  codes.DeadlineExceeded,
+	ledger.CodeCancelled:         codes.Canceled,
+	ledger.CodeInternal:          codes.Internal,
+}
+
+// toStatus gives the status that a caller sees for an error. An error without a code is internal, and its text stays
+// inside.
+func toStatus(err error) *status.Status {
+	var typed *ledger.Error
+	if !errors.As(err, &typed) {
+		typed = ledger.Errorf(ledger.CodeInternal, "internal error")
+	}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: string(typed.Code), Domain: Domain}}
+	if len(typed.Violations) > 0 {
+		fields := &errdetails.BadRequest{}
+		for _, v := range typed.Violations {
+			fields.FieldViolations = append(fields.FieldViolations,
+				&errdetails.BadRequest_FieldViolation{Field: v.Field, Description: v.Message})
+		}
+		details = append(details, fields)
+	}
+	if typed.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(typed.RetryAfter)})
+	}
+	st := status.New(statusCodes[typed.Code], typed.Error())
+	detailed, err := st.WithDetails(details...)
+	if err != nil {
+		return st
+	}
+	return detailed
+}
+
+// errorInterceptor turns what handlers return into what callers see.
+func errorInterceptor(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		resp, err := handler(ctx, req)
+		if err == nil {
+			return resp, nil
+		}
+		if _, isStatus := status.FromError(err); isStatus { // health and reflection speak for themselves
+			return nil, err
+		}
+		if ledger.CodeOf(err) == ledger.CodeInternal {
+			log.Error("internal error", "method", info.FullMethod, "error", err)
+		}
+		return nil, toStatus(err).Err()
+	}
+}
+
+// panicInterceptor keeps one request's bug from ending the server, and with it everybody's.
+func panicInterceptor(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				log.Error("panic", "method", info.FullMethod, "panic", p)
+				err = ledger.Errorf(ledger.CodeInternal, "internal error")
+			}
+		}()
+		return handler(ctx, req)
+	}
+}
+
+// typedDecoding makes a request that is no message of ours an INVALID_ARGUMENT, as everything malformed is. gRPC itself
+// would say INTERNAL, which promises nothing about what was written.
+func typedDecoding(desc grpc.ServiceDesc) grpc.ServiceDesc {
+	methods := make([]grpc.MethodDesc, len(desc.Methods))
+	for i, method := range desc.Methods {
+		handler := method.Handler
+		method.Handler = func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			return handler(srv, ctx, func(v any) error {
+				if err := dec(v); err != nil {
+					return toStatus(ledger.Errorf(ledger.CodeInvalidArgument, "the request cannot be decoded")).Err()
+				}
+				return nil
+			}, interceptor)
+		}
+		methods[i] = method
+	}
+	desc.Methods = methods
+	return desc
+}

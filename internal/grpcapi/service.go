@@ -1,0 +1,275 @@
+package grpcapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/ledger"
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
+)
+
+// MaxMessage is the most bytes of a request or an answer. Ten thousand ordinary transfers take three to five MiB; calls
+// with much metadata have to hold fewer.
+const MaxMessage = 64 << 20
+
+// localCaller is who every caller is until there are identities. It is why the server listens on loopback only.
+const localCaller = "local"
+
+// Service serves khata.v1.LedgerService from a journal.
+type Service struct {
+	khatav1.UnimplementedLedgerServiceServer
+	journal *journal.Journal
+}
+
+// New makes a gRPC server with the service on it, and nothing else; the caller adds health and reflection.
+func New(j *journal.Journal, log *slog.Logger) *grpc.Server {
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
+		grpc.ChainUnaryInterceptor(errorInterceptor(log), panicInterceptor(log)),
+	)
+	desc := typedDecoding(khatav1.LedgerService_ServiceDesc)
+	server.RegisterService(&desc, &Service{journal: j})
+	return server
+}
+
+// CreateLedger implements khata.v1.LedgerService.
+func (s *Service) CreateLedger(ctx context.Context, in *khatav1.CreateLedgerRequest) (*khatav1.CreateLedgerResponse, error) {
+	l, err := s.journal.CreateLedger(ctx, localCaller, ledger.Name(in.GetName()))
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.CreateLedgerResponse{Ledger: encodeLedger(l)}, nil
+}
+
+// ListLedgers implements khata.v1.LedgerService.
+func (s *Service) ListLedgers(ctx context.Context, _ *khatav1.ListLedgersRequest) (*khatav1.ListLedgersResponse, error) {
+	list, err := s.journal.Ledgers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.ListLedgersResponse{Ledgers: each(list, encodeLedger)}, nil
+}
+
+// RegisterCurrency implements khata.v1.LedgerService.
+func (s *Service) RegisterCurrency(ctx context.Context, in *khatav1.RegisterCurrencyRequest) (*khatav1.RegisterCurrencyResponse, error) {
+	currency := ledger.Currency{Code: ledger.CurrencyCode(in.GetCurrency().GetCode()), Scale: in.GetCurrency().GetScale()}
+	if err := s.journal.RegisterCurrency(ctx, ledger.Name(in.GetLedger()), currency); err != nil {
+		return nil, err
+	}
+	return &khatav1.RegisterCurrencyResponse{Currency: encodeCurrency(currency)}, nil
+}
+
+// ListCurrencies implements khata.v1.LedgerService.
+func (s *Service) ListCurrencies(ctx context.Context, in *khatav1.ListCurrenciesRequest) (*khatav1.ListCurrenciesResponse, error) {
+	list, err := s.journal.Currencies(ctx, ledger.Name(in.GetLedger()))
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.ListCurrenciesResponse{Currencies: each(list, encodeCurrency)}, nil
+}
+
+// CreateAccount implements khata.v1.LedgerService.
+func (s *Service) CreateAccount(ctx context.Context, in *khatav1.CreateAccountRequest) (*khatav1.CreateAccountResponse, error) {
+	spec, err := decodeAccount(in.GetAccount())
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	created, err := s.journal.CreateAccounts(ctx, localCaller, ledger.Name(in.GetLedger()), []ledger.AccountSpec{spec})
+	if err != nil {
+		return nil, err
+	}
+	return encodeCreated(created[0]), nil
+}
+
+// CreateAccounts implements khata.v1.LedgerService.
+func (s *Service) CreateAccounts(ctx context.Context, in *khatav1.CreateAccountsRequest) (*khatav1.CreateAccountsResponse, error) {
+	specs := make([]ledger.AccountSpec, len(in.GetAccounts()))
+	for i, a := range in.GetAccounts() {
+		var err error
+		if specs[i], err = decodeAccount(a); err != nil {
+			return nil, ledger.At(fmt.Sprintf("accounts[%d]", i), err)
+		}
+	}
+	created, err := s.journal.CreateAccounts(ctx, localCaller, ledger.Name(in.GetLedger()), specs)
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.CreateAccountsResponse{Results: each(created, encodeCreated)}, nil
+}
+
+// GetAccount implements khata.v1.LedgerService.
+func (s *Service) GetAccount(ctx context.Context, in *khatav1.GetAccountRequest) (*khatav1.GetAccountResponse, error) {
+	a, err := s.journal.Account(ctx, ledger.Name(in.GetLedger()), ledger.AccountID(in.GetAccount()))
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.GetAccountResponse{Account: encodeAccount(a)}, nil
+}
+
+// ListAccounts implements khata.v1.LedgerService.
+func (s *Service) ListAccounts(ctx context.Context, in *khatav1.ListAccountsRequest) (*khatav1.ListAccountsResponse, error) {
+	limit, err := pageSize(in.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	var after accountToken
+	if err := readToken(in.GetPageToken(), &after); err != nil {
+		return nil, err
+	}
+	list, err := s.journal.Accounts(ctx, ledger.Name(in.GetLedger()), in.GetPrefix(), after.Account, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &khatav1.ListAccountsResponse{}
+	if len(list) > limit {
+		list = list[:limit]
+		out.NextPageToken = writeToken(accountToken{Account: list[limit-1].ID})
+	}
+	out.Accounts = each(list, encodeAccount)
+	return out, nil
+}
+
+// UpdateAccount implements khata.v1.LedgerService.
+func (s *Service) UpdateAccount(ctx context.Context, in *khatav1.UpdateAccountRequest) (*khatav1.UpdateAccountResponse, error) {
+	update, err := decodeUpdate(in)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.journal.UpdateAccount(ctx, localCaller, ledger.Name(in.GetLedger()), ledger.AccountID(in.GetAccount()), update)
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.UpdateAccountResponse{Account: encodeAccount(a)}, nil
+}
+
+// PostTransfer implements khata.v1.LedgerService.
+func (s *Service) PostTransfer(ctx context.Context, in *khatav1.PostTransferRequest) (*khatav1.PostTransferResponse, error) {
+	results, err := s.post(ctx, in.GetLedger(), []*khatav1.NewTransfer{in.GetTransfer()}, in.GetIncludeBalances())
+	if err != nil {
+		return nil, err
+	}
+	if results[0].Err != nil {
+		return nil, results[0].Err
+	}
+	return &khatav1.PostTransferResponse{Result: encodeResult(results[0])}, nil
+}
+
+// PostTransfers implements khata.v1.LedgerService.
+func (s *Service) PostTransfers(ctx context.Context, in *khatav1.PostTransfersRequest) (*khatav1.PostTransfersResponse, error) {
+	results, err := s.post(ctx, in.GetLedger(), in.GetTransfers(), in.GetIncludeBalances())
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.PostTransfersResponse{Results: each(results, func(r journal.PostResult) *khatav1.PostTransfersResult {
+		if r.Err != nil {
+			return &khatav1.PostTransfersResult{Kind: &khatav1.PostTransfersResult_Error{Error: toStatus(r.Err).Proto()}}
+		}
+		return &khatav1.PostTransfersResult{Kind: &khatav1.PostTransfersResult_Result{Result: encodeResult(r)}}
+	})}, nil
+}
+
+// post decodes requests and has the well-formed ones decided; a malformed one does not fail its neighbours.
+func (s *Service) post(ctx context.Context, name string, in []*khatav1.NewTransfer, withBalances bool) ([]journal.PostResult, error) {
+	if len(in) > ledger.MaxTransfersPerCall {
+		return nil, ledger.Invalid("transfers", "has %d transfers, at most %d are allowed in a call", len(in), ledger.MaxTransfersPerCall)
+	}
+	results := make([]journal.PostResult, len(in))
+	var specs []ledger.TransferSpec
+	var places []int
+	for i, t := range in {
+		spec, err := decodeTransfer(t)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		specs, places = append(specs, spec), append(places, i)
+	}
+	decided, err := s.journal.Post(ctx, localCaller, ledger.Name(name), specs)
+	if err == nil && withBalances {
+		err = s.journal.WithBalances(ctx, ledger.Name(name), decided)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, place := range places {
+		results[place] = decided[i]
+	}
+	return results, nil
+}
+
+// GetTransfer implements khata.v1.LedgerService.
+func (s *Service) GetTransfer(ctx context.Context, in *khatav1.GetTransferRequest) (*khatav1.GetTransferResponse, error) {
+	name := ledger.Name(in.GetLedger())
+	t, err := s.journal.Transfer(ctx, name, ledger.TransferID(in.GetTransferId()))
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.GetTransferResponse{Transfer: encodeTransfer(name, t)}, nil
+}
+
+// GetBalance implements khata.v1.LedgerService.
+func (s *Service) GetBalance(ctx context.Context, in *khatav1.GetBalanceRequest) (*khatav1.GetBalanceResponse, error) {
+	balances, err := s.journal.Balances(ctx, ledger.Name(in.GetLedger()), []ledger.AccountID{ledger.AccountID(in.GetAccount())})
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.GetBalanceResponse{Balance: encodeBalance(balances[0])}, nil
+}
+
+// GetBalances implements khata.v1.LedgerService.
+func (s *Service) GetBalances(ctx context.Context, in *khatav1.GetBalancesRequest) (*khatav1.GetBalancesResponse, error) {
+	ids := each(in.GetAccounts(), func(id string) ledger.AccountID { return ledger.AccountID(id) })
+	balances, err := s.journal.Balances(ctx, ledger.Name(in.GetLedger()), ids)
+	if err != nil {
+		return nil, err
+	}
+	return &khatav1.GetBalancesResponse{Balances: each(balances, encodeBalance)}, nil
+}
+
+// ListEntries implements khata.v1.LedgerService.
+func (s *Service) ListEntries(ctx context.Context, in *khatav1.ListEntriesRequest) (*khatav1.ListEntriesResponse, error) {
+	limit, err := pageSize(in.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	id := ledger.AccountID(in.GetAccount())
+	token := entryToken{Account: id, NewestFirst: in.GetNewestFirst()}
+	if in.GetPageToken() != "" {
+		if err := readToken(in.GetPageToken(), &token); err != nil {
+			return nil, err
+		}
+		if token.Account != id || token.NewestFirst != in.GetNewestFirst() {
+			return nil, ledger.Invalid("page_token", "is of a listing of another account or in another order")
+		}
+	}
+	after := journal.EntryCursor{Sequence: token.Sequence, Leg: token.Leg}
+	page, err := s.journal.Entries(ctx, ledger.Name(in.GetLedger()), id, after, token.NewestFirst, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &khatav1.ListEntriesResponse{Account: string(id), Currency: string(page.Currency.Code)}
+	for _, e := range page.Entries {
+		out.Entries = append(out.Entries, encodeEntry(e, page.Currency.Scale))
+	}
+	if page.More {
+		last := page.Entries[len(page.Entries)-1].Cursor
+		token.Sequence, token.Leg = last.Sequence, last.Leg
+		out.NextPageToken = writeToken(token)
+	}
+	return out, nil
+}
+
+func each[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/khata-ledger/khata/ledger"
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
+)
+
+// Options is how a Client behaves. The zero value of each field is its default.
+type Options struct {
+	// Ledger is the ledger that all calls are about. Default: ledger.DefaultLedger.
+	Ledger ledger.Name
+	// AttemptTimeout bounds one attempt, after which the same request is sent again. Default 15 s, which is longer than
+	// the server's own patience; -1 leaves it to the context.
+	AttemptTimeout time.Duration
+	// Patience is for how long requests whose outcome is open are sent again. Default 30 s; -1 sends each once.
+	Patience time.Duration
+	// DialOptions are added to the client's own; transport credentials among them replace plain text.
+	DialOptions []grpc.DialOption
+}
+
+func (o Options) withDefaults() Options {
+	if o.AttemptTimeout == 0 {
+		o.AttemptTimeout = 15 * time.Second
+	}
+	if o.Patience == 0 {
+		o.Patience = 30 * time.Second
+	}
+	o.Ledger = o.Ledger.Or()
+	return o
+}
+
+// maxMessage is the server's limit too.
+const maxMessage = 64 << 20
+
+// Client is a connection to Khata. It is safe for concurrent use.
+type Client struct {
+	conn    *grpc.ClientConn
+	api     khatav1.LedgerServiceClient
+	options Options
+}
+
+// Dial makes a client of the server at an address such as "127.0.0.1:7070". It does not connect yet; the first call does.
+func Dial(address string, options Options) (*Client, error) {
+	dial := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+	}, options.DialOptions...)
+	conn, err := grpc.NewClient(address, dial...)
+	if err != nil {
+		return nil, ledger.Errorf(ledger.CodeInvalidArgument, "server address %q: %v", address, err)
+	}
+	return &Client{conn: conn, api: khatav1.NewLedgerServiceClient(conn), options: options.withDefaults()}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// WithLedger gives a client of the same connection for another ledger. Closing either closes both.
+func (c *Client) WithLedger(name ledger.Name) *Client {
+	other := *c
+	other.options.Ledger = name.Or()
+	return &other
+}
+
+const firstPause, longestPause = 20 * time.Millisecond, 2 * time.Second
+
+// call sends a request, and sends it again while its outcome is open.
+func call[Req, Resp any](ctx context.Context, c *Client, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+	giveUp := time.Now().Add(c.options.Patience)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		resp, err := attempt(ctx, c, method, req)
+		if err == nil {
+			return resp, nil
+		}
+		wait := pause/2 + rand.N(pause/2)
+		var typed *ledger.Error
+		if errors.As(err, &typed) {
+			wait = max(wait, typed.RetryAfter)
+		}
+		if !ledger.CodeOf(err).Retryable() || ctx.Err() != nil || time.Now().Add(wait).After(giveUp) {
+			return resp, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return resp, err
+		}
+	}
+}
+
+func attempt[Req, Resp any](ctx context.Context, c *Client, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+	if c.options.AttemptTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.options.AttemptTimeout)
+		defer cancel()
+	}
+	resp, err := method(ctx, req)
+	return resp, fromGRPC(err)
+}

@@ -1,0 +1,55 @@
+package client
+
+import (
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// fallbacks has the code for errors without an ErrorInfo, which come from gRPC itself or from what stands between.
+// Those not listed are CodeInternal, whose outcome is open.
+var fallbacks = map[codes.Code]ledger.Code{
+	codes.InvalidArgument:   ledger.CodeInvalidArgument,
+	codes.Unauthenticated:   ledger.CodeUnauthenticated,
+	codes.PermissionDenied:  ledger.CodePermissionDenied,
+	codes.ResourceExhausted: ledger.CodeInvalidArgument, // a message over the limit: again it would be as large
+	codes.Unimplemented:     ledger.CodeInvalidArgument, // an older server
+	codes.Aborted:           ledger.CodeConflict,
+	codes.Unavailable:       ledger.CodeUnavailable,
+	codes.DeadlineExceeded:  ledger.CodeDeadlineExceeded,
+	codes.Canceled:          ledger.CodeCancelled,
+}
+
+// fromGRPC turns an error of a call into a *ledger.Error.
+func fromGRPC(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fromStatus(status.Convert(err))
+}
+
+func fromStatus(st *status.Status) error {
+	e := &ledger.Error{Code: ledger.CodeInternal, Message: st.Message()}
+	if code, ok := fallbacks[st.Code()]; ok {
+		e.Code = code
+	}
+	for _, detail := range st.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			e.Code = ledger.Code(d.GetReason())
+		case *errdetails.RetryInfo:
+			e.RetryAfter = d.GetRetryDelay().AsDuration()
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				e.Violations = append(e.Violations, ledger.Violation{Field: v.GetField(), Message: v.GetDescription()})
+			}
+		}
+	}
+	// The status carries the whole text, for those who see nothing else.
+	e.Message = strings.TrimSuffix(e.Message, (&ledger.Error{Violations: e.Violations}).Error())
+	return e
+}

@@ -1,0 +1,267 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/shopspring/decimal"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/khata-ledger/khata/ledger"
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
+)
+
+// Result is what was decided of a transfer. A refusal is a result and not an error: it is on record, and sending the same
+// id again brings the same refusal.
+type Result struct {
+	TransferID ledger.TransferID
+	// Refusal is nil for a posted transfer.
+	Refusal  *ledger.Refusal
+	Sequence int64
+	PostedAt time.Time
+	// Replayed reports whether this is the first answer again.
+	Replayed bool
+	// Balances are those of the transfer's accounts as of its sequence, if they were asked for.
+	Balances []ledger.Balance
+	// Err is set in the results of PostTransfers: nothing else is then.
+	Err error
+}
+
+// Outcome is Posted or Refused.
+func (r Result) Outcome() ledger.Outcome {
+	if r.Refusal != nil {
+		return ledger.Refused
+	}
+	return ledger.Posted
+}
+
+// PostTransfer has one transfer decided. It returns CodeInvalidArgument, CodeUnbalanced, CodeCurrencyMismatch,
+// CodeAmountScale, CodeLedgerNotFound, CodeAccountNotFound or CodeAlreadyExists, after which nothing was written; any other
+// error leaves the outcome open, and the same id has to be sent again.
+func (c *Client) PostTransfer(ctx context.Context, spec ledger.TransferSpec) (Result, error) {
+	return c.postTransfer(ctx, spec, false)
+}
+
+// PostTransferWithBalances is PostTransfer, and answers with the resulting balances.
+func (c *Client) PostTransferWithBalances(ctx context.Context, spec ledger.TransferSpec) (Result, error) {
+	return c.postTransfer(ctx, spec, true)
+}
+
+func (c *Client) postTransfer(ctx context.Context, spec ledger.TransferSpec, balances bool) (Result, error) {
+	resp, err := call(ctx, c, c.api.PostTransfer, &khatav1.PostTransferRequest{
+		Ledger: string(c.options.Ledger), Transfer: encodeTransfer(spec), IncludeBalances: balances,
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	return decodeResult(resp.GetResult())
+}
+
+// PostTransfers has up to 10,000 transfers decided, each by itself, and returns the results in their order. Those whose
+// outcome is open are sent again like a call; what is then still open is in the result's Err.
+func (c *Client) PostTransfers(ctx context.Context, specs []ledger.TransferSpec) ([]Result, error) {
+	results := make([]Result, len(specs))
+	places := make([]int, len(specs))
+	for i := range places {
+		places[i] = i
+	}
+	giveUp := time.Now().Add(c.options.Patience)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		req := &khatav1.PostTransfersRequest{Ledger: string(c.options.Ledger)}
+		for _, place := range places {
+			req.Transfers = append(req.Transfers, encodeTransfer(specs[place]))
+		}
+		resp, err := call(ctx, c, c.api.PostTransfers, req)
+		if err != nil {
+			return nil, err
+		}
+		if len(resp.GetResults()) != len(places) {
+			return nil, ledger.Errorf(ledger.CodeInternal, "the server sent %d results for %d transfers", len(resp.GetResults()), len(places))
+		}
+		var open []int
+		for i, place := range places {
+			results[place] = decodeTransfersResult(resp.GetResults()[i])
+			if ledger.CodeOf(results[place].Err).Retryable() {
+				open = append(open, place)
+			}
+		}
+		if places = open; len(open) == 0 || time.Now().Add(pause).After(giveUp) {
+			return results, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return results, nil
+		}
+	}
+}
+
+func decodeTransfersResult(in *khatav1.PostTransfersResult) Result {
+	if in.GetError() != nil {
+		return Result{Err: fromStatus(status.FromProto(in.GetError()))}
+	}
+	result, err := decodeResult(in.GetResult())
+	result.Err = err
+	return result
+}
+
+// Transfer gets the record of a decided transfer. It returns CodeTransferNotFound.
+func (c *Client) Transfer(ctx context.Context, id ledger.TransferID) (ledger.Transfer, error) {
+	resp, err := call(ctx, c, c.api.GetTransfer, &khatav1.GetTransferRequest{
+		Ledger: string(c.options.Ledger), TransferId: string(id),
+	})
+	if err != nil {
+		return ledger.Transfer{}, err
+	}
+	return decodeTransfer(resp.GetTransfer())
+}
+
+// Balance gets the balance of an account. It returns CodeAccountNotFound.
+func (c *Client) Balance(ctx context.Context, id ledger.AccountID) (ledger.Balance, error) {
+	resp, err := call(ctx, c, c.api.GetBalance, &khatav1.GetBalanceRequest{Ledger: string(c.options.Ledger), Account: string(id)})
+	if err != nil {
+		return ledger.Balance{}, err
+	}
+	return decodeBalance(resp.GetBalance())
+}
+
+// Balances gets up to 10,000 balances at one point in time, in the order of the ids. It returns CodeAccountNotFound.
+func (c *Client) Balances(ctx context.Context, ids []ledger.AccountID) ([]ledger.Balance, error) {
+	resp, err := call(ctx, c, c.api.GetBalances, &khatav1.GetBalancesRequest{
+		Ledger: string(c.options.Ledger), Accounts: each(ids, func(id ledger.AccountID) string { return string(id) }),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tryEach(resp.GetBalances(), decodeBalance)
+}
+
+// AccountEntry is an entry in the listing of its account.
+type AccountEntry struct {
+	Sequence    int64
+	TransferID  ledger.TransferID
+	Direction   ledger.Direction
+	Amount      decimal.Decimal
+	Currency    ledger.CurrencyCode
+	Balance     decimal.Decimal // after this entry, in the account's normal direction
+	PostedAt    time.Time
+	EffectiveAt *time.Time
+	Description string
+}
+
+// Entries goes through the entries of an account with the balance after each, in the order of decision or the newest
+// first. Every entry comes exactly once. It ends after an error.
+func (c *Client) Entries(ctx context.Context, id ledger.AccountID, newestFirst bool) iter.Seq2[AccountEntry, error] {
+	return c.EntriesPaged(ctx, id, newestFirst, 0)
+}
+
+// EntriesPaged is Entries with a page size; 0 is the server's.
+func (c *Client) EntriesPaged(ctx context.Context, id ledger.AccountID, newestFirst bool, pageSize int32) iter.Seq2[AccountEntry, error] {
+	return func(yield func(AccountEntry, error) bool) {
+		req := &khatav1.ListEntriesRequest{
+			Ledger: string(c.options.Ledger), Account: string(id), NewestFirst: newestFirst, PageSize: pageSize,
+		}
+		for {
+			resp, err := call(ctx, c, c.api.ListEntries, req)
+			if err != nil {
+				yield(AccountEntry{}, err)
+				return
+			}
+			for _, in := range resp.GetEntries() {
+				if e, err := decodeAccountEntry(in, resp.GetCurrency()); !yield(e, err) || err != nil {
+					return
+				}
+			}
+			if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+				return
+			}
+		}
+	}
+}
+
+var directions = map[ledger.Direction]khatav1.Direction{
+	ledger.Debit: khatav1.Direction_DIRECTION_DEBIT, ledger.Credit: khatav1.Direction_DIRECTION_CREDIT,
+}
+
+func encodeTransfer(spec ledger.TransferSpec) *khatav1.NewTransfer {
+	out := &khatav1.NewTransfer{
+		TransferId: string(spec.ID), Description: spec.Description, Metadata: string(spec.Metadata),
+	}
+	for _, e := range spec.Entries {
+		out.Entries = append(out.Entries, &khatav1.Entry{
+			Account: string(e.Account), Direction: directions[e.Direction], Amount: ledger.FormatWritten(e.Amount),
+			Currency: string(e.Currency.Code),
+		})
+	}
+	if spec.EffectiveAt != nil {
+		out.EffectiveAt = timestamppb.New(*spec.EffectiveAt)
+	}
+	return out
+}
+
+func decodeResult(in *khatav1.TransferResult) (Result, error) {
+	balances, err := tryEach(in.GetBalances(), decodeBalance)
+	return Result{
+		TransferID: ledger.TransferID(in.GetTransferId()), Refusal: decodeRefusal(in.GetReason(), in.GetReasonAccount()),
+		Sequence: in.GetSequence(), PostedAt: in.GetPostedAt().AsTime(), Replayed: in.GetReplayed(), Balances: balances,
+	}, err
+}
+
+func decodeRefusal(reason, account string) *ledger.Refusal {
+	if reason == "" {
+		return nil
+	}
+	return &ledger.Refusal{Reason: ledger.Code(reason), Account: ledger.AccountID(account)}
+}
+
+func decodeBalance(in *khatav1.Balance) (ledger.Balance, error) {
+	posted, err := decodeAmount(in.GetPosted())
+	return ledger.Balance{
+		Account: ledger.AccountID(in.GetAccount()), Posted: posted, Version: in.GetVersion(),
+		Currency: ledger.Currency{Code: ledger.CurrencyCode(in.GetCurrency()), Scale: decimals(posted)},
+	}, err
+}
+
+func decodeTransfer(in *khatav1.Transfer) (ledger.Transfer, error) {
+	entries, err := tryEach(in.GetEntries(), func(e *khatav1.Entry) (ledger.Entry, error) {
+		amount, err := decodeAmount(e.GetAmount())
+		return ledger.Entry{
+			Account: ledger.AccountID(e.GetAccount()), Direction: keyOf(directions, e.GetDirection()), Amount: amount,
+			Currency: ledger.Currency{Code: ledger.CurrencyCode(e.GetCurrency()), Scale: decimals(amount)},
+		}, err
+	})
+	return ledger.Transfer{
+		TransferSpec: ledger.TransferSpec{
+			ID: ledger.TransferID(in.GetTransferId()), Entries: entries, EffectiveAt: decodeTime(in.GetEffectiveAt()),
+			Description: in.GetDescription(), Metadata: ledger.Metadata(in.GetMetadata()),
+		},
+		Refusal: decodeRefusal(in.GetReason(), in.GetReasonAccount()), Sequence: in.GetSequence(),
+		PostedAt: in.GetPostedAt().AsTime(), Caller: in.GetCaller(),
+	}, err
+}
+
+func decodeAccountEntry(in *khatav1.AccountEntry, currency string) (AccountEntry, error) {
+	amount, err := decodeAmount(in.GetAmount())
+	if err != nil {
+		return AccountEntry{}, err
+	}
+	balance, err := decodeAmount(in.GetBalance())
+	return AccountEntry{
+		Sequence: in.GetSequence(), TransferID: ledger.TransferID(in.GetTransferId()), Direction: keyOf(directions, in.GetDirection()),
+		Amount: amount, Currency: ledger.CurrencyCode(currency), Balance: balance, PostedAt: in.GetPostedAt().AsTime(),
+		EffectiveAt: decodeTime(in.GetEffectiveAt()), Description: in.GetDescription(),
+	}, err
+}
+
+// decimals is the scale of a currency as an amount of the server's shows it: these are printed at it.
+func decimals(amount decimal.Decimal) int32 { return max(0, -amount.Exponent()) }
+
+func decodeTime(in *timestamppb.Timestamp) *time.Time {
+	if in == nil {
+		return nil
+	}
+	t := in.AsTime()
+	return &t
+}
