@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/khata-ledger/khata/ledger"
+	"github.com/khata-ledger/khata/ledger/client"
+)
+
+func (a *app) balanceCommand() *cobra.Command {
+	return a.clientFlags(&cobra.Command{
+		Use:   "balance ACCOUNT...",
+		Short: "Show the balances of accounts at one point in time",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids := make([]ledger.AccountID, len(args))
+			for i, arg := range args {
+				ids[i] = ledger.AccountID(arg)
+			}
+			return a.withClient(func(c *client.Client) error {
+				balances, err := c.Balances(cmd.Context(), ids)
+				if err != nil {
+					return err
+				}
+				for _, b := range balances {
+					if err := a.print(toBalanceJSON(b), balanceText(b)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	})
+}
+
+func (a *app) entriesCommand() *cobra.Command {
+	var newestFirst bool
+	var limit int
+	cmd := a.clientFlags(&cobra.Command{
+		Use:   "entries ACCOUNT",
+		Short: "List the entries of an account with the balance after each",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(func(c *client.Client) error {
+				n := 0
+				for e, err := range c.Entries(cmd.Context(), ledger.AccountID(args[0]), newestFirst) {
+					if err != nil {
+						return err
+					}
+					if limit > 0 && n == limit {
+						break
+					}
+					n++
+					if err := a.printAccountEntry(e); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	})
+	cmd.Flags().BoolVar(&newestFirst, "newest-first", false, "the newest first, instead of in the order of decision")
+	cmd.Flags().IntVar(&limit, "limit", 0, "stop after so many; 0 lists all")
+	return cmd
+}
+
+type accountEntryJSON struct {
+	Sequence    int64  `json:"sequence"`
+	TransferID  string `json:"transfer_id"`
+	Direction   string `json:"direction"`
+	Amount      string `json:"amount"`
+	Currency    string `json:"currency"`
+	Balance     string `json:"balance"`
+	PostedAt    string `json:"posted_at"`
+	EffectiveAt string `json:"effective_at,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+func (a *app) printAccountEntry(e client.AccountEntry) error {
+	out := accountEntryJSON{
+		Sequence: e.Sequence, TransferID: string(e.TransferID), Direction: string(e.Direction),
+		Amount: ledger.FormatWritten(e.Amount), Currency: string(e.Currency), Balance: ledger.FormatWritten(e.Balance),
+		PostedAt: formatTime(e.PostedAt), EffectiveAt: formatOptionalTime(e.EffectiveAt), Description: e.Description,
+	}
+	text := fmt.Sprintf("%8d  %s  %-6s  %14s  balance %14s %s  %s", out.Sequence, out.PostedAt, out.Direction, out.Amount,
+		out.Balance, out.Currency, out.TransferID)
+	if out.Description != "" {
+		text += "  " + out.Description
+	}
+	return a.print(out, text)
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shopspring/decimal"
+	"github.com/spf13/cobra"
+
+	"github.com/khata-ledger/khata/internal/devpg"
+	"github.com/khata-ledger/khata/internal/server"
+	"github.com/khata-ledger/khata/ledger"
+	"github.com/khata-ledger/khata/ledger/client"
+)
+
+func (a *app) upCommand() *cobra.Command {
+	var at addresses
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start everything on this machine: PostgreSQL, schema, server, a demo ledger",
+		Long: `Start everything on this machine: a private PostgreSQL in the data directory, the schema, the server, and a ledger
+"demo" with a few accounts to play with. Ctrl-C stops it; the data stays, and the next "khata up" goes on with it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if dir == "" {
+				if dir, err = devpg.DefaultDir(); err != nil {
+					return err
+				}
+			}
+			return a.up(cmd.Context(), dir, at)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "where the database lives (default: /var/lib/khata for root, ~/.local/share/khata otherwise)")
+	at.flags(cmd)
+	return cmd
+}
+
+func (a *app) up(ctx context.Context, dir string, at addresses) (err error) {
+	log := a.logger()
+	database, err := server.StartEmbedded(ctx, dir, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, database.Stop(context.WithoutCancel(ctx))) }()
+	s, err := server.Start(ctx, at.config(database.ServiceDSN(), log))
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	if err := makeDemo(ctx, s.GRPCAddr()); err != nil {
+		return fmt.Errorf("make the demo ledger: %w", err)
+	}
+	a.greet(dir, s, database.ServiceDSN())
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.Failed():
+		return err
+	case <-database.Done():
+		return fmt.Errorf("PostgreSQL has ended: %w (see %s)", database.Err(), database.LogPath())
+	}
+}
+
+const demoLedger ledger.Name = "demo"
+
+// makeDemo makes a ledger to play with. It can be made ten times: all of it is idempotent.
+func makeDemo(ctx context.Context, address string) error {
+	c, err := client.Dial(address, client.Options{Ledger: demoLedger})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := c.CreateLedger(ctx, demoLedger); err != nil {
+		return err
+	}
+	none := decimal.Zero
+	if _, err := c.CreateAccounts(ctx, []ledger.AccountSpec{
+		{ID: "cash", Type: ledger.Asset, Currency: "BDT", Name: "Money in the bank"},
+		{ID: "fees", Type: ledger.Revenue, Currency: "BDT", Name: "Fees earned"},
+		{ID: "wallet:shimul", Type: ledger.Liability, Currency: "BDT", Name: "Shimul", Floor: &none},
+		{ID: "wallet:tithi", Type: ledger.Liability, Currency: "BDT", Name: "Tithi", Floor: &none},
+	}); err != nil {
+		return err
+	}
+	_, err = c.PostTransfer(ctx, ledger.TransferSpec{
+		ID: "demo-opening", Description: "Shimul pays in at the counter",
+		Entries: ledger.Simple("cash", "wallet:shimul", decimal.RequireFromString("5000.00"), "BDT"),
+	})
+	return err
+}
+
+func (a *app) greet(dir string, s *server.Server, dsn string) {
+	flags := ""
+	if s.GRPCAddr() != defaultAddress {
+		flags = " --addr " + s.GRPCAddr()
+	}
+	_, _ = fmt.Fprintf(a.Out, `
+Khata is up.
+
+  gRPC      %s   (reflection is on)
+  HTTP      http://%s/healthz  /readyz  /metrics
+  data      %s
+  psql      psql "%s"
+
+Try, in another terminal:
+
+  khata%s --ledger demo balance wallet:shimul
+  khata%s --ledger demo transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
+  khata%s --ledger demo transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
+  khata%s --ledger demo entries wallet:shimul
+  khata verify --data-dir %s
+
+Ctrl-C stops it; the data stays.
+`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, flags, flags, flags, flags, dir)
+}

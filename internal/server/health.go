@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// readiness is whether the server should be sent requests.
+type readiness struct{ up atomic.Bool }
+
+func (r *readiness) set(up bool) { r.up.Store(up) }
+
+const (
+	// watchEvery and watchPatience say how soon a database that does not answer makes the server unready.
+	watchEvery, watchPatience = time.Second, 2 * time.Second
+)
+
+// watchDatabase keeps readiness, and the gRPC health service, true to whether the database answers.
+func (s *Server) watchDatabase(ctx context.Context) {
+	defer close(s.watched)
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		ping, cancel := context.WithTimeout(ctx, watchPatience)
+		err := s.pool.Ping(ping)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if up := err == nil; up != s.ready.up.Load() {
+			s.config.Logger.Warn("database", "answers", up, "error", err)
+			s.ready.set(up)
+			status := healthpb.HealthCheckResponse_SERVING
+			if !up {
+				status = healthpb.HealthCheckResponse_NOT_SERVING
+			}
+			s.health.SetServingStatus("", status)
+		}
+	}
+}
+
+// routes serves /healthz (the process lives), /readyz (its database answers) and /metrics.
+func (s *Server) routes(registry *prometheus.Registry) http.Handler {
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "khata_database_connections", Help: "Connections in the pool."},
+			func() float64 { return float64(s.pool.Stat().TotalConns()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "khata_database_connections_in_use", Help: "Connections in use."},
+			func() float64 { return float64(s.pool.Stat().AcquiredConns()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "khata_ready", Help: "1 if the server takes requests."},
+			func() float64 {
+				if s.ready.up.Load() {
+					return 1
+				}
+				return 0
+			}),
+	)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.ready.up.Load() {
+			http.Error(w, "the database does not answer, or the server is stopping", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ready")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return mux
+}
