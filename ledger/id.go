@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
@@ -27,11 +28,30 @@ type AccountID string
 // Name names a ledger: 1 to 63 characters of a-z, 0-9, "-" and "_", the first a letter or digit.
 type Name string
 
-// Validate returns CodeInvalidArgument, about the given field, unless a caller may use the id.
-func (id TransferID) Validate(field string) error { return validateID(string(id), field) }
+// Validate returns CodeInvalidArgument, about the given field, unless a caller may give this id to something new.
+func (id TransferID) Validate(field string) error {
+	return cmp.Or(id.ValidateFormat(field), validateUnreserved(string(id), field))
+}
 
-// Validate returns CodeInvalidArgument, about the given field, unless a caller may use the id.
-func (id AccountID) Validate(field string) error { return validateID(string(id), field) }
+// ValidateFormat returns CodeInvalidArgument, about the given field, unless something can have this id: those that Khata
+// derives are among them.
+func (id TransferID) ValidateFormat(field string) error { return validateID(string(id), field) }
+
+// Validate returns CodeInvalidArgument, about the given field, unless a caller may give this id to something new.
+func (id AccountID) Validate(field string) error {
+	return cmp.Or(id.ValidateFormat(field), validateUnreserved(string(id), field))
+}
+
+// ValidateFormat returns CodeInvalidArgument, about the given field, unless something can have this id: those that Khata
+// derives are among them.
+func (id AccountID) ValidateFormat(field string) error { return validateID(string(id), field) }
+
+func validateUnreserved(id, field string) error {
+	if strings.HasPrefix(id, ReservedPrefix) {
+		return Invalid(field, "begins with %q, which is reserved", ReservedPrefix)
+	}
+	return nil
+}
 
 func validateID(id, field string) error {
 	switch {
@@ -39,8 +59,6 @@ func validateID(id, field string) error {
 		return Invalid(field, "is required: 1 to %d characters of 0x21-0x7E", MaxIDLength)
 	case len(id) > MaxIDLength:
 		return Invalid(field, "has %d bytes, at most %d are allowed", len(id), MaxIDLength)
-	case strings.HasPrefix(id, ReservedPrefix):
-		return Invalid(field, "begins with %q, which is reserved", ReservedPrefix)
 	}
 	for i := range len(id) {
 		if id[i] < 0x21 || id[i] > 0x7e {

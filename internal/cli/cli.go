@@ -121,8 +121,6 @@ Exit codes: 0 done (posted or replayed), 1 failure, 2 usage or a malformed value
 id is taken by other content), 5 not found, 6 unavailable (the outcome is open: run the same command again).`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w (see %s --help)", err, cmd.CommandPath())
@@ -133,9 +131,8 @@ id is taken by other content), 5 not found, 6 unavailable (the outcome is open: 
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.balanceCommand(),
 		a.entriesCommand(), a.versionCommand(),
 	)
-	for _, cmd := range root.Commands() {
-		wrapArgs(cmd)
-	}
+	wrapArgs(root)
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return root
 }
 

@@ -49,7 +49,7 @@ func (a *app) printError(err error) {
 	if !a.json {
 		_, _ = fmt.Fprintln(a.Err, "khata:", err)
 		if exitCode(err) == ExitUnavailable {
-			_, _ = fmt.Fprintln(a.Err, "khata: the outcome is open: run the same command, with the same id, again")
+			_, _ = fmt.Fprintln(a.Err, "khata: no answer, so the outcome is open: run the same command again (a transfer under the same id)")
 		}
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/shopspring/decimal"
 	"github.com/spf13/cobra"
@@ -92,26 +93,27 @@ func makeDemo(ctx context.Context, address string) error {
 }
 
 func (a *app) greet(dir string, s *server.Server, dsn string) {
-	flags := ""
+	khata := os.Args[0]
+	client := khata + " --ledger demo"
 	if s.GRPCAddr() != defaultAddress {
-		flags = " --addr " + s.GRPCAddr()
+		client += " --addr " + s.GRPCAddr()
 	}
 	_, _ = fmt.Fprintf(a.Out, `
 Khata is up.
 
-  gRPC      %s   (reflection is on)
-  HTTP      http://%s/healthz  /readyz  /metrics
-  data      %s
-  psql      psql "%s"
+  gRPC      %[1]s   (reflection is on)
+  HTTP      http://%[2]s/healthz  /readyz  /metrics
+  data      %[3]s
+  psql      psql "%[4]s"
 
 Try, in another terminal:
 
-  khata%s --ledger demo balance wallet:shimul
-  khata%s --ledger demo transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
-  khata%s --ledger demo transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
-  khata%s --ledger demo entries wallet:shimul
-  khata verify --data-dir %s
+  %[5]s balance wallet:shimul
+  %[5]s transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
+  %[5]s transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
+  %[5]s entries wallet:shimul
+  %[6]s verify --data-dir %[3]s
 
 Ctrl-C stops it; the data stays.
-`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, flags, flags, flags, flags, dir)
+`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, client, khata)
 }

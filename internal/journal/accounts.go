@@ -199,7 +199,7 @@ func (j *Journal) Account(ctx context.Context, name ledger.Name, id ledger.Accou
 }
 
 func (j *Journal) accountRow(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, id ledger.AccountID) (dbsqlc.AccountsByIDRow, error) {
-	if err := id.Validate("account"); err != nil {
+	if err := id.ValidateFormat("account"); err != nil {
 		return dbsqlc.AccountsByIDRow{}, err
 	}
 	rows, err := j.sql.AccountsByID(ctx, db, dbsqlc.AccountsByIDParams{LedgerID: ledgerID, AccountIds: []string{string(id)}})
@@ -219,12 +219,12 @@ func accountMissing(id ledger.AccountID) error {
 // Accounts lists up to limit accounts whose ids begin with prefix and come after an id, in bytewise order.
 func (j *Journal) Accounts(ctx context.Context, name ledger.Name, prefix string, after ledger.AccountID, limit int) ([]ledger.Account, error) {
 	if prefix != "" {
-		if err := ledger.AccountID(prefix).Validate("prefix"); err != nil {
+		if err := ledger.AccountID(prefix).ValidateFormat("prefix"); err != nil {
 			return nil, err
 		}
 	}
 	if after != "" {
-		if err := after.Validate("page_token"); err != nil {
+		if err := after.ValidateFormat("page_token"); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/shopspring/decimal"
@@ -105,4 +104,3 @@ func describe(r journal.PostResult) string {
 	}
 }
 
-var _ = time.Second

@@ -14,7 +14,7 @@ import (
 
 // Transfer returns the record of a decided transfer. It returns CodeTransferNotFound.
 func (j *Journal) Transfer(ctx context.Context, name ledger.Name, id ledger.TransferID) (*ledger.Transfer, error) {
-	if err := id.Validate("transfer_id"); err != nil {
+	if err := id.ValidateFormat("transfer_id"); err != nil {
 		return nil, err
 	}
 	book, err := j.ledger(ctx, name)
@@ -123,7 +123,7 @@ func (j *Journal) Balances(ctx context.Context, name ledger.Name, ids []ledger.A
 	}
 	points := make([]balancePoint, len(ids))
 	for i, id := range ids {
-		if err := id.Validate("account"); err != nil {
+		if err := id.ValidateFormat("account"); err != nil {
 			return nil, err
 		}
 		points[i] = balancePoint{id, latest}
