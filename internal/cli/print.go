@@ -103,7 +103,7 @@ func (a *app) printResult(r client.Result) error {
 	text := fmt.Sprintf("%s %s", r.Outcome(), r.TransferID)
 	if r.Refusal != nil {
 		out.Reason, out.ReasonAccount = string(r.Refusal.Reason), string(r.Refusal.Account)
-		text += fmt.Sprintf(": %s of %s", r.Refusal.Reason, r.Refusal.Account)
+		text += fmt.Sprintf(": %s of %s", out.Reason, out.ReasonAccount)
 	}
 	text += fmt.Sprintf("  sequence %d  %s", r.Sequence, out.PostedAt)
 	if r.Replayed {
