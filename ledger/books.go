@@ -90,8 +90,9 @@ func (b *Books) resolve(entries []Entry) ([]Entry, error) {
 	for i, e := range entries {
 		a, ok := b.accounts[e.Account]
 		if !ok {
-			at := atEntry(entries, i, violation(CodeAccountNotFound, "account", "%s does not exist", e.Account)).(*Error)
-			missing = append(missing, at.Violations...)
+			missing = append(missing, Violation{
+				Field: fieldOf(entries, i, "account"), Message: fmt.Sprintf("%s does not exist", e.Account),
+			})
 			continue
 		}
 		if e.Currency.Code != "" && e.Currency.Code != a.Currency.Code {

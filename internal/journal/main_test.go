@@ -103,4 +103,3 @@ func describe(r journal.PostResult) string {
 		return "posted"
 	}
 }
-

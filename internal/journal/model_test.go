@@ -50,7 +50,7 @@ func TestModel(t *testing.T) {
 			"":           m.check,
 		})
 	})
-	//ledgertest.CheckBooks(t, db)
+	ledgertest.CheckBooks(t, db)
 }
 
 var modelAccounts = []ledger.AccountSpec{
