@@ -84,7 +84,7 @@ SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::t
 -- name: AccountsAsCreated :many
 -- The first state of each account, which a repeated request to create it is compared with.
 SELECT DISTINCT ON (c.account_no)
-       a.account_id, a.type, a.currency, a.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
+       a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
        c.serialised, c.changed_by
   FROM account a JOIN account_change c ON c.ledger_id = a.ledger_id AND c.account_no = a.account_no
  WHERE a.ledger_id = @ledger_id AND a.account_id = ANY (@account_ids::text[])

@@ -246,7 +246,7 @@ func (q *Queries) AccountUpdate(ctx context.Context, db DBTX, arg AccountUpdateP
 
 const accountsAsCreated = `-- name: AccountsAsCreated :many
 SELECT DISTINCT ON (c.account_no)
-       a.account_id, a.type, a.currency, a.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
+       a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
        c.serialised, c.changed_by
   FROM account a JOIN account_change c ON c.ledger_id = a.ledger_id AND c.account_no = a.account_no
  WHERE a.ledger_id = $1 AND a.account_id = ANY ($2::text[])

@@ -79,8 +79,8 @@ func migrations(dsn string) (*goose.Provider, func() error, error) {
 	return provider, provider.Close, nil
 }
 
-// latestVersion is the version of the schema that this binary was built for.
-func latestVersion() (int64, error) {
+// SchemaVersion is the version of the schema that this binary was built for.
+func SchemaVersion() (int64, error) {
 	names, err := fs.Glob(db.Migrations, "migrations/*.sql")
 	if err != nil || len(names) == 0 {
 		return 0, fmt.Errorf("no migrations are embedded: %w", err)

@@ -68,7 +68,7 @@ func NotDurable(ctx context.Context, q Queryer) ([]string, error) {
 }
 
 func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
-	want, err := latestVersion()
+	want, err := SchemaVersion()
 	if err != nil {
 		return err
 	}

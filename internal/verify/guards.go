@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/khata-ledger/khata/internal/pg"
 )
 
 // guardList is the listing of the schema that the migrations make, an object a line: kind, name, a colon and what it is.
@@ -24,7 +26,7 @@ func guards(ctx context.Context, v *verifier) (found, error) {
 		object, definition, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		want[object] = definition
 	}
-	built, err := latestVersion()
+	built, err := pg.SchemaVersion()
 	if err != nil {
 		return found{}, err
 	}

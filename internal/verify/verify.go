@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/khata-ledger/khata/db"
 	"github.com/khata-ledger/khata/internal/pg"
 )
 
@@ -185,14 +180,4 @@ func (v *verifier) list(checked int, details []string) found {
 		f.breaches = append(f.breaches, Breach{Detail: detail})
 	}
 	return f
-}
-
-// latestVersion is the version of the schema that this binary was built for.
-func latestVersion() (int64, error) {
-	names, err := fs.Glob(db.Migrations, "migrations/*.sql")
-	if err != nil || len(names) == 0 {
-		return 0, fmt.Errorf("no migrations are embedded: %w", err)
-	}
-	number, _, _ := strings.Cut(path.Base(names[len(names)-1]), "_")
-	return strconv.ParseInt(number, 10, 64)
 }

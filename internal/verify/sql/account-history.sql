@@ -8,6 +8,9 @@ SELECT a.ledger_id, c.sequence, NULL::text, a.account_id,
        CASE WHEN c.sequence IS NULL THEN 'no state of it was recorded'
             ELSE 'is not as its last change left it: ' || concat_ws(', ',
                 CASE WHEN a.version IS DISTINCT FROM c.sequence THEN format('version %s', coalesce(a.version::text, 'NULL')) END,
+                CASE WHEN a.type IS DISTINCT FROM c.type THEN format('type %s, was %s', a.type, c.type) END,
+                CASE WHEN (a.currency, a.scale) IS DISTINCT FROM (c.currency, c.scale)
+                     THEN format('currency %s with %s decimals, was %s with %s', a.currency, a.scale, c.currency, c.scale) END,
                 CASE WHEN a.name IS DISTINCT FROM c.name THEN format('name %s, was %s', a.name, c.name) END,
                 CASE WHEN a.metadata::text IS DISTINCT FROM c.metadata::text THEN 'metadata' END,
                 CASE WHEN a.floor IS DISTINCT FROM c.floor
@@ -20,8 +23,8 @@ SELECT a.ledger_id, c.sequence, NULL::text, a.account_id,
   FROM account a
        LEFT JOIN life l ON l.ledger_id = a.ledger_id AND l.account_no = a.account_no
        LEFT JOIN account_change c ON c.ledger_id = a.ledger_id AND c.account_no = a.account_no AND c.sequence = l.last
- WHERE (a.version, a.name, a.metadata::text, a.floor, a.serialised, a.frozen, a.closed, a.changed_at, a.changed_by)
-       IS DISTINCT FROM (c.sequence, c.name, c.metadata::text, c.floor, c.serialised, c.frozen, c.closed, c.changed_at, c.changed_by)
+ WHERE (a.version, a.type, a.currency, a.scale, a.name, a.metadata::text, a.floor, a.serialised, a.frozen, a.closed, a.changed_at, a.changed_by)
+       IS DISTINCT FROM (c.sequence, c.type, c.currency, c.scale, c.name, c.metadata::text, c.floor, c.serialised, c.frozen, c.closed, c.changed_at, c.changed_by)
 UNION ALL
 SELECT c.ledger_id, c.sequence, NULL, a.account_id,
        CASE WHEN a.account_no IS NULL THEN format('a change of account number %s, which does not exist', c.account_no)
