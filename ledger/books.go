@@ -107,6 +107,9 @@ func (b *Books) resolve(entries []Entry) ([]Entry, error) {
 	if len(missing) > 0 {
 		return nil, &Error{Code: CodeAccountNotFound, Message: CodeAccountNotFound.Error(), Violations: missing}
 	}
+	if debit, credit := resolved[0].Currency.Code, resolved[1].Currency.Code; isSimple(resolved) && debit != credit {
+		return nil, violation(CodeCurrencyMismatch, "currency", "the debit account is in %s, the credit account in %s", debit, credit)
+	}
 	return resolved, checkBalanced(resolved)
 }
 

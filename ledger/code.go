@@ -161,6 +161,16 @@ func At(path string, err error) error {
 	return e.rename(func(field string) string { return path + "." + field })
 }
 
+// Within takes a path, its dot included, off the fields that err is about: it undoes At where a list of one was made for
+// a single thing.
+func Within(path string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return e.rename(func(field string) string { return strings.TrimPrefix(field, path) })
+}
+
 // rename gives the error with its fields called otherwise.
 func (e *Error) rename(name func(string) string) *Error {
 	renamed := *e

@@ -90,16 +90,21 @@ func (n Name) Or() Name {
 	return n
 }
 
-// DerivedID makes an id of Khata's own from parts, such as "khata:refund:order-77". The same parts give the same id. One
-// that would be longer than MaxIDLength ends in a hash of the whole instead.
-func DerivedID(parts ...string) TransferID {
-	id := ReservedPrefix + strings.Join(parts, ":")
+// DerivedID makes an id of Khata's own from a kind, which is a short word of ours, and parts that are not empty, such as
+// "khata:refund:order-77". The same parts give the same id, and others another one: colons within a part are escaped. An
+// id that would be longer than MaxIDLength ends in a hash of the whole, after two colons.
+func DerivedID(kind string, parts ...string) TransferID {
+	escape := strings.NewReplacer("%", "%25", ":", "%3A")
+	id := ReservedPrefix + kind
+	for _, part := range parts {
+		id += ":" + escape.Replace(part)
+	}
 	if len(id) <= MaxIDLength {
 		return TransferID(id)
 	}
 	sum := sha256.Sum256([]byte(id))
 	hash := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])
-	return TransferID(ReservedPrefix + parts[0] + ":" + hash)
+	return TransferID(ReservedPrefix + kind + "::" + hash)
 }
 
 // validateText checks free text: valid UTF-8, no NUL (PostgreSQL cannot store it), bounded.

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/shopspring/decimal"
@@ -17,8 +20,9 @@ const (
 	MaxMetadata = 16 << 10
 	// maxMetadataDepth bounds the nesting, so that no reader's stack is at risk.
 	maxMetadataDepth = 16
-	// maxNumberLength and maxNumberExponent bound a number's text: 1e999999999 is short, but its value is not.
-	maxNumberLength, maxNumberExponent = 64, 400
+	// maxNumberLength and maxNumberExponent bound a number, as sent and as canonical JSON: 1e999999999 is short, but its
+	// value is not. Every number that fits an IEEE 754 double fits in here.
+	maxNumberLength, maxNumberExponent = 512, 400
 )
 
 // Metadata is a JSON object in canonical form: no white space, keys sorted by their bytes, no key twice, strings with the
@@ -39,6 +43,9 @@ func ParseMetadata(text, field string) (Metadata, error) {
 	if !utf8.ValidString(text) {
 		return "", Invalid(field, "is not valid UTF-8")
 	}
+	if hasLoneSurrogate(text) {
+		return "", Invalid(field, "has half of a surrogate pair, which is no character")
+	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	var out bytes.Buffer
@@ -57,6 +64,36 @@ func ParseMetadata(text, field string) (Metadata, error) {
 		return "", Invalid(field, "has %d bytes as canonical JSON, at most %d are allowed", out.Len(), MaxMetadata)
 	}
 	return Metadata(out.String()), nil
+}
+
+// hasLoneSurrogate reports whether JSON has an escaped surrogate without its other half. The decoder would make U+FFFD of
+// it without a word, and two contents would be one.
+func hasLoneSurrogate(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		i++ // What is escaped: a backslash, say, that begins no escape of its own.
+		first, ok := escapedUnit(text[i-1:])
+		if !ok || !utf16.IsSurrogate(first) {
+			continue
+		}
+		second, ok := escapedUnit(text[min(i+5, len(text)):])
+		if !ok || utf16.DecodeRune(first, second) == unicode.ReplacementChar {
+			return true
+		}
+		i += 10 // at the last digit of the second
+	}
+	return false
+}
+
+// escapedUnit reads a \uXXXX that text begins with.
+func escapedUnit(text string) (rune, bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(text[2:6], 16, 16)
+	return rune(unit), err == nil
 }
 
 func metadataFault(err error) string {
@@ -166,6 +203,10 @@ func canonicalNumber(text string, out *bytes.Buffer) error {
 	if err != nil || number.Exponent() > maxNumberExponent || number.Exponent() < -maxNumberExponent {
 		return errors.New("a number in it is out of range")
 	}
-	out.WriteString(number.String())
+	canonical := number.String()
+	if len(canonical) > maxNumberLength { // or it could not be sent again as it was answered
+		return errors.New("a number in it is too long")
+	}
+	out.WriteString(canonical)
 	return nil
 }

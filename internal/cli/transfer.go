@@ -170,7 +170,7 @@ type entryJSON struct {
 
 func (a *app) printTransfer(t *ledger.Transfer) error {
 	out := transferJSON{
-		Ledger: a.ledger, TransferID: string(t.ID), Outcome: string(t.Outcome()), Sequence: t.Sequence,
+		Ledger: string(ledger.Name(a.ledger).Or()), TransferID: string(t.ID), Outcome: string(t.Outcome()), Sequence: t.Sequence,
 		PostedAt: formatTime(t.PostedAt), EffectiveAt: formatOptionalTime(t.EffectiveAt), Description: t.Description,
 		Metadata: string(t.Metadata), Caller: t.Caller,
 	}

@@ -47,7 +47,7 @@ func decodeAccount(in *khatav1.NewAccount) (ledger.AccountSpec, error) {
 	if spec.Metadata, err = ledger.ParseMetadata(in.GetMetadata(), "metadata"); err != nil {
 		return spec, err
 	}
-	if in.Floor != nil {
+	if in != nil && in.Floor != nil {
 		spec.Floor, err = decodeFloor(in.GetFloor())
 	}
 	return spec, err

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -100,15 +102,36 @@ func panicInterceptor(log *slog.Logger) grpc.UnaryServerInterceptor {
 	}
 }
 
-// typedDecoding makes a request that is no message of ours an INVALID_ARGUMENT, as everything malformed is. gRPC itself
-// would say INTERNAL, which promises nothing about what was written.
+// received is a request on its way in, and what was wrong with it.
+type received struct {
+	message any
+	fault   error
+}
+
+// codec reads messages as gRPC's own does, but for a request that is no message of ours it does not fail: gRPC would answer
+// INTERNAL by itself, which promises nothing about what was written, and would not hear what we say.
+type codec struct{ encoding.CodecV2 }
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if in, ok := v.(*received); ok {
+		in.fault = c.CodecV2.Unmarshal(data, in.message)
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+// typedDecoding makes a request that is no message of ours an INVALID_ARGUMENT, as everything malformed is. It needs codec.
 func typedDecoding(desc grpc.ServiceDesc) grpc.ServiceDesc {
 	methods := make([]grpc.MethodDesc, len(desc.Methods))
 	for i, method := range desc.Methods {
 		handler := method.Handler
 		method.Handler = func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 			return handler(srv, ctx, func(v any) error {
-				if err := dec(v); err != nil {
+				in := &received{message: v}
+				if err := dec(in); err != nil {
+					return err
+				}
+				if in.fault != nil {
 					return toStatus(ledger.Errorf(ledger.CodeInvalidArgument, "the request cannot be decoded")).Err()
 				}
 				return nil

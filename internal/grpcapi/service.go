@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/ledger"
@@ -28,6 +29,7 @@ type Service struct {
 // New makes a gRPC server with the service on it, and nothing else; the caller adds health and reflection.
 func New(j *journal.Journal, log *slog.Logger) *grpc.Server {
 	server := grpc.NewServer(
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.ChainUnaryInterceptor(errorInterceptor(log), panicInterceptor(log)),
 	)
@@ -83,7 +85,7 @@ func (s *Service) CreateAccount(ctx context.Context, in *khatav1.CreateAccountRe
 	}
 	created, err := s.journal.CreateAccounts(ctx, localCaller, ledger.Name(in.GetLedger()), []ledger.AccountSpec{spec})
 	if err != nil {
-		return nil, err
+		return nil, ledger.Within("accounts[0].", err)
 	}
 	return encodeCreated(created[0]), nil
 }
@@ -240,14 +242,15 @@ func (s *Service) ListEntries(ctx context.Context, in *khatav1.ListEntriesReques
 		return nil, err
 	}
 	id := ledger.AccountID(in.GetAccount())
-	token := entryToken{Account: id, NewestFirst: in.GetNewestFirst()}
-	if in.GetPageToken() != "" {
-		if err := readToken(in.GetPageToken(), &token); err != nil {
-			return nil, err
-		}
-		if token.Account != id || token.NewestFirst != in.GetNewestFirst() {
-			return nil, ledger.Invalid("page_token", "is of a listing of another account or in another order")
-		}
+	var token entryToken
+	if in.GetPageToken() == "" {
+		token = entryToken{Account: id, NewestFirst: in.GetNewestFirst()}
+	}
+	if err := readToken(in.GetPageToken(), &token); err != nil {
+		return nil, err
+	}
+	if token.Account != id || token.NewestFirst != in.GetNewestFirst() {
+		return nil, ledger.Invalid("page_token", "is of a listing of another account or in another order")
 	}
 	after := journal.EntryCursor{Sequence: token.Sequence, Leg: token.Leg}
 	page, err := s.journal.Entries(ctx, ledger.Name(in.GetLedger()), id, after, token.NewestFirst, limit)

@@ -253,6 +253,9 @@ func (j *Journal) Accounts(ctx context.Context, name ledger.Name, prefix string,
 // with the transfers: none of those decided after it sees the old rules. It returns CodeInvalidArgument,
 // CodeAccountNotFound, and what ledger.AccountUpdate.Apply returns.
 func (j *Journal) UpdateAccount(ctx context.Context, caller string, name ledger.Name, id ledger.AccountID, update ledger.AccountUpdate) (ledger.Account, error) {
+	if err := id.ValidateFormat("account"); err != nil {
+		return ledger.Account{}, err
+	}
 	if err := update.Validate(); err != nil {
 		return ledger.Account{}, err
 	}

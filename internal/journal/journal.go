@@ -101,6 +101,11 @@ func (j *Journal) read(ctx context.Context, doing string, f func(context.Context
 	return j.public(ctx, doing, j.retry(bounded, func() error { return f(bounded) }))
 }
 
+func deadlineWithin(ctx context.Context, d time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= d
+}
+
 // public turns an error into the one that the caller sees. ctx is the caller's: it tells its own deadline from ours.
 func (j *Journal) public(ctx context.Context, doing string, err error) error {
 	var typed *ledger.Error
@@ -111,7 +116,7 @@ func (j *Journal) public(ctx context.Context, doing string, err error) error {
 		return typed
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ledger.Errorf(ledger.CodeCancelled, "%s: the caller cancelled the request", doing)
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, deadlineWithin(ctx, longestPause): // Nobody begins a pause that the deadline would cut short.
 		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
 	}
 	switch pg.Classify(err) {

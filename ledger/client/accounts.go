@@ -132,7 +132,7 @@ func (c *Client) UpdateAccount(ctx context.Context, id ledger.AccountID, update 
 		req.Metadata = proto.String(string(*update.Metadata))
 	}
 	if update.Floor != nil {
-		req.Floor = proto.String(update.Floor.String())
+		req.Floor = proto.String(ledger.FormatWritten(*update.Floor))
 	} else if update.RemoveFloor {
 		req.Floor = proto.String("")
 	}
@@ -167,7 +167,7 @@ func encodeAccount(spec ledger.AccountSpec) *khatav1.NewAccount {
 		Metadata: string(spec.Metadata), Serialised: spec.Serialised,
 	}
 	if spec.Floor != nil {
-		out.Floor = proto.String(spec.Floor.String())
+		out.Floor = proto.String(ledger.FormatWritten(*spec.Floor))
 	}
 	return out
 }

@@ -1,0 +1,123 @@
+package cli_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the output of the scripts in testdata again")
+
+// Each script in testdata is a session at a terminal, on a database of its own: commands after "$ ", what they print, lines
+// on standard error after "! ", and the exit code where it is not 0. Sequences are numbered in the order in which they
+// appear, so that one that comes again is seen to be the same; times of the database's clock are TIME.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			b := setup(t)
+			t.Setenv("KHATA_ADDR", b.addr)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			mask := newMask()
+			for line := range strings.Lines(string(text)) {
+				switch {
+				case strings.HasPrefix(line, "$ "):
+					got.WriteString(line)
+					args := words(t, strings.TrimPrefix(line, "$ "))
+					if args[0] != "khata" {
+						t.Fatalf("%q does not run khata", line)
+					}
+					r := khata(t.Context(), args[1:]...)
+					got.WriteString(mask.of(r.out))
+					for line := range strings.Lines(r.err) {
+						got.WriteString("! " + mask.of(line))
+					}
+					if r.code != 0 {
+						fmt.Fprintf(&got, "exit %d\n", r.code)
+					}
+				case strings.HasPrefix(line, "#"), line == "\n":
+					got.WriteString(line)
+				}
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(strings.Split(string(text), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+				t.Errorf("%s (-want +got; go test ./internal/cli -update writes it again):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// words splits a command line as a shell does, with single and double quotes and nothing else.
+func words(t *testing.T, line string) []string {
+	t.Helper()
+	var list []string
+	var word strings.Builder
+	var quote rune
+	inWord := false
+	for _, r := range strings.TrimSpace(line) {
+		switch {
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, inWord = r, true
+		case r == quote && quote != 0:
+			quote = 0
+		case quote == 0 && unicode.IsSpace(r):
+			if inWord {
+				list = append(list, word.String())
+			}
+			word.Reset()
+			inWord = false
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	if quote != 0 {
+		t.Fatalf("%q has an open quote", line)
+	}
+	if inWord {
+		list = append(list, word.String())
+	}
+	return list
+}
+
+var (
+	clock     = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z`)
+	sequences = regexp.MustCompile(`(?m)(^ *|sequence |"sequence":|"version":)([1-9][0-9]*)(  TIME|,|})`)
+)
+
+// mask makes output the same at every run.
+type mask struct{ names map[string]string }
+
+func newMask() *mask { return &mask{map[string]string{}} }
+
+func (m *mask) of(text string) string {
+	text = clock.ReplaceAllString(text, "TIME")
+	return sequences.ReplaceAllStringFunc(text, func(found string) string {
+		parts := sequences.FindStringSubmatch(found)
+		name, ok := m.names[parts[2]]
+		if !ok {
+			name = fmt.Sprintf("S%d", len(m.names)+1)
+			m.names[parts[2]] = name
+		}
+		return strings.TrimLeft(parts[1], " ") + name + parts[3]
+	})
+}
