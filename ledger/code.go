@@ -49,7 +49,8 @@ const (
 	CodeBalanceNotZero Code = "BALANCE_NOT_ZERO"
 	// CodeConflict: retries of a serialization failure or deadlock are spent. Open.
 	CodeConflict Code = "CONFLICT"
-	// CodeOverloaded: the server cannot take more now. Nothing of this try was written; send it again later.
+	// CodeOverloaded: the server, or what stands before it, cannot take more now. Nothing of this try was written; send it
+	// again later.
 	CodeOverloaded Code = "OVERLOADED"
 	// CodeUnavailable: the database did not answer in time, or the connection broke. Open.
 	CodeUnavailable Code = "UNAVAILABLE"

@@ -260,6 +260,20 @@ END
 $$;
 -- +goose StatementEnd
 
+-- Until autovacuum comes round, a table has no statistics, and the planner takes a ledger to have a row or two: it then
+-- searches all of it for each id. The service may not ANALYZE, so it does it through this, as its tables grow.
+-- +goose StatementBegin
+CREATE FUNCTION refresh_statistics() RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = public, pg_temp
+AS $$
+BEGIN
+    ANALYZE account, account_change, transfer, entry;
+END
+$$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION refresh_statistics() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION refresh_statistics() TO khata_service;
+
 -- Otherwise any role could run them, as their owner, from a table of its own.
 REVOKE EXECUTE ON FUNCTION transfer_write_entries(), refuse_insert(), refuse_change(), account_next_version(),
     account_record_change() FROM PUBLIC;

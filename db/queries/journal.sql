@@ -1,4 +1,7 @@
 -- The queries of internal/journal, the only writer of the books.
+--
+-- What is looked up by a list of keys is looked up key by key, in a LATERAL that OFFSET 0 keeps apart. As a join, or with
+-- ANY, the planner may search a table by ledger alone, and compare every row of it with the list.
 
 -- name: GateShare :exec
 -- Every posting holds the gate of its ledger in share mode while it draws numbers and commits. The two-int form of
@@ -29,6 +32,9 @@ SELECT a.pid::integer AS pid, pg_terminate_backend(a.pid) AS terminated
    AND a.usename = current_user
    AND a.xact_start < clock_timestamp() - make_interval(secs => @seconds::double precision)
  GROUP BY a.pid;
+
+-- name: RefreshStatistics :exec
+SELECT refresh_statistics();
 
 -- name: LedgerInsert :many
 INSERT INTO ledger (name, created_by) VALUES (@name, @caller)
@@ -76,23 +82,29 @@ SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::t
  LIMIT @page_size;
 
 -- name: AccountsByID :many
-SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
-       serialised, frozen, closed, created_at, version, changed_at
-  FROM account
- WHERE ledger_id = @ledger_id AND account_id = ANY (@account_ids::text[]);
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.name, coalesce(a.metadata::text, '')::text AS metadata,
+       a.floor, a.serialised, a.frozen, a.closed, a.created_at, a.version, a.changed_at
+  FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT * FROM account b
+                            WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a;
 
 -- name: AccountsAsCreated :many
 -- The first state of each account, which a repeated request to create it is compared with.
 SELECT DISTINCT ON (c.account_no)
        a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
        c.serialised, c.changed_by
-  FROM account a JOIN account_change c ON c.ledger_id = a.ledger_id AND c.account_no = a.account_no
- WHERE a.ledger_id = @ledger_id AND a.account_id = ANY (@account_ids::text[])
+  FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT b.ledger_id, b.account_no, b.account_id FROM account b
+                            WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a
+       CROSS JOIN LATERAL (SELECT * FROM account_change d
+                            WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no OFFSET 0) c
  ORDER BY c.account_no, c.sequence;
 
 -- name: AccountIDs :many
-SELECT account_no, account_id, type, currency, scale FROM account
- WHERE ledger_id = @ledger_id AND account_no = ANY (@account_nos::bigint[]);
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale
+  FROM (SELECT unnest(@account_nos::bigint[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT * FROM account b
+                            WHERE b.ledger_id = @ledger_id AND b.account_no = w.wanted OFFSET 0) a;
 
 -- name: AccountUpdate :one
 UPDATE account
@@ -106,11 +118,13 @@ RETURNING version, changed_at;
 SELECT account_no FROM account WHERE ledger_id = @ledger_id AND account_id = @account_id FOR NO KEY UPDATE;
 
 -- name: AccountsLockSerialised :exec
--- Accounts with a floor take one posting at a time; others are not locked at all. Everybody locks in the same order.
-SELECT account_no FROM account
- WHERE ledger_id = @ledger_id AND account_id = ANY (@account_ids::text[]) AND serialised
- ORDER BY account_no
-   FOR NO KEY UPDATE;
+-- Accounts with a floor take one posting at a time; others are not locked at all. Everybody locks in the order of the ids,
+-- which the loop over the sorted list keeps.
+SELECT a.account_no
+  FROM (SELECT unnest(@account_ids::text[]) COLLATE "C" AS wanted ORDER BY 1) w
+       CROSS JOIN LATERAL (SELECT b.account_no FROM account b
+                            WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted AND b.serialised
+                              FOR NO KEY UPDATE) a;
 
 -- name: AccountsForPosting :many
 -- What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries.
@@ -118,14 +132,16 @@ SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.seria
        (CASE WHEN a.floor IS NULL THEN 0 ELSE
            (SELECT coalesce(sum(e.amount), 0) FROM entry e
              WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no) END)::numeric AS sum
-  FROM account a
- WHERE a.ledger_id = @ledger_id AND a.account_id = ANY (@account_ids::text[]);
+  FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT * FROM account b
+                            WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a;
 
 -- name: TransfersByID :many
-SELECT transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts,
-       coalesce(description, '')::text AS description, coalesce(metadata::text, '')::text AS metadata, caller
-  FROM transfer
- WHERE ledger_id = @ledger_id AND transfer_id = ANY (@transfer_ids::text[]);
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller
+  FROM (SELECT unnest(@transfer_ids::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT * FROM transfer u
+                            WHERE u.ledger_id = @ledger_id AND u.transfer_id = w.wanted OFFSET 0) t;
 
 -- name: TransferInsert :many
 -- A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
@@ -155,7 +171,8 @@ SELECT CASE WHEN current_setting('synchronous_standby_names') <> ''
 -- The balance of each account as of a sequence.
 SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum, b.version::bigint AS version
   FROM (SELECT unnest(@account_ids::text[]) AS account_id, unnest(@throughs::bigint[]) AS through) n
-       JOIN account a ON a.ledger_id = @ledger_id AND a.account_id = n.account_id
+       CROSS JOIN LATERAL (SELECT * FROM account c
+                            WHERE c.ledger_id = @ledger_id AND c.account_id = n.account_id OFFSET 0) a
        CROSS JOIN LATERAL (SELECT coalesce(sum(e.amount), 0) AS sum, coalesce(max(e.sequence), 0) AS version
                              FROM entry e
                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no
@@ -164,20 +181,26 @@ SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.curre
 -- name: EntriesAscending :many
 SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
        coalesce(t.description, '')::text AS description
-  FROM entry e JOIN transfer t ON t.ledger_id = e.ledger_id AND t.sequence = e.sequence
- WHERE e.ledger_id = @ledger_id AND e.account_no = @account_no
-   AND (e.sequence, e.leg) > (@sequence::bigint, @leg::smallint) AND e.sequence <= @horizon::bigint
- ORDER BY e.sequence, e.leg
- LIMIT @page_size;
+  FROM (SELECT * FROM entry f
+         WHERE f.ledger_id = @ledger_id AND f.account_no = @account_no
+           AND (f.sequence, f.leg) > (@sequence::bigint, @leg::smallint) AND f.sequence <= @horizon::bigint
+         ORDER BY f.sequence, f.leg
+         LIMIT @page_size) e
+       CROSS JOIN LATERAL (SELECT * FROM transfer u
+                            WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
+ ORDER BY e.sequence, e.leg;
 
 -- name: EntriesDescending :many
 SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
        coalesce(t.description, '')::text AS description
-  FROM entry e JOIN transfer t ON t.ledger_id = e.ledger_id AND t.sequence = e.sequence
- WHERE e.ledger_id = @ledger_id AND e.account_no = @account_no
-   AND (e.sequence, e.leg) < (@sequence::bigint, @leg::smallint) AND e.sequence <= @horizon::bigint
- ORDER BY e.sequence DESC, e.leg DESC
- LIMIT @page_size;
+  FROM (SELECT * FROM entry f
+         WHERE f.ledger_id = @ledger_id AND f.account_no = @account_no
+           AND (f.sequence, f.leg) < (@sequence::bigint, @leg::smallint) AND f.sequence <= @horizon::bigint
+         ORDER BY f.sequence DESC, f.leg DESC
+         LIMIT @page_size) e
+       CROSS JOIN LATERAL (SELECT * FROM transfer u
+                            WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
+ ORDER BY e.sequence DESC, e.leg DESC;
 
 -- name: SumThrough :one
 -- The balance after one entry.

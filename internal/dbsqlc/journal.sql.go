@@ -12,14 +12,16 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-const accountIDs = `-- name: AccountIDs :many
-SELECT account_no, account_id, type, currency, scale FROM account
- WHERE ledger_id = $1 AND account_no = ANY ($2::bigint[])
+const AccountIDs = `-- name: AccountIDs :many
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale
+  FROM (SELECT unnest($1::bigint[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
+                            WHERE b.ledger_id = $2 AND b.account_no = w.wanted OFFSET 0) a
 `
 
 type AccountIDsParams struct {
-	LedgerID   int32
 	AccountNos []int64
+	LedgerID   int32
 }
 
 type AccountIDsRow struct {
@@ -31,7 +33,7 @@ type AccountIDsRow struct {
 }
 
 func (q *Queries) AccountIDs(ctx context.Context, db DBTX, arg AccountIDsParams) ([]AccountIDsRow, error) {
-	rows, err := db.Query(ctx, accountIDs, arg.LedgerID, arg.AccountNos)
+	rows, err := db.Query(ctx, AccountIDs, arg.AccountNos, arg.LedgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func (q *Queries) AccountIDs(ctx context.Context, db DBTX, arg AccountIDsParams)
 	return items, nil
 }
 
-const accountInsert = `-- name: AccountInsert :many
+const AccountInsert = `-- name: AccountInsert :many
 INSERT INTO account (ledger_id, account_id, type, currency, scale, name, metadata, floor, serialised, changed_by)
 SELECT $1, n.account_id, n.type, n.currency, n.scale, n.name, NULLIF(n.metadata, '')::json,
        NULLIF(n.floor, '')::numeric, n.serialised, $2
@@ -84,7 +86,7 @@ type AccountInsertParams struct {
 
 // The order is fixed here, not by the client: two calls that create the same accounts in opposite order would deadlock.
 func (q *Queries) AccountInsert(ctx context.Context, db DBTX, arg AccountInsertParams) ([]string, error) {
-	rows, err := db.Query(ctx, accountInsert,
+	rows, err := db.Query(ctx, AccountInsert,
 		arg.LedgerID,
 		arg.Caller,
 		arg.AccountIds,
@@ -114,7 +116,7 @@ func (q *Queries) AccountInsert(ctx context.Context, db DBTX, arg AccountInsertP
 	return items, nil
 }
 
-const accountList = `-- name: AccountList :many
+const AccountList = `-- name: AccountList :many
 SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
        serialised, frozen, closed, created_at, version, changed_at
   FROM account
@@ -148,7 +150,7 @@ type AccountListRow struct {
 }
 
 func (q *Queries) AccountList(ctx context.Context, db DBTX, arg AccountListParams) ([]AccountListRow, error) {
-	rows, err := db.Query(ctx, accountList,
+	rows, err := db.Query(ctx, AccountList,
 		arg.LedgerID,
 		arg.After,
 		arg.Prefix,
@@ -187,7 +189,7 @@ func (q *Queries) AccountList(ctx context.Context, db DBTX, arg AccountListParam
 	return items, nil
 }
 
-const accountLock = `-- name: AccountLock :exec
+const AccountLock = `-- name: AccountLock :exec
 SELECT account_no FROM account WHERE ledger_id = $1 AND account_id = $2 FOR NO KEY UPDATE
 `
 
@@ -198,11 +200,11 @@ type AccountLockParams struct {
 
 // One change of an account at a time. A change of name holds the gate only in share mode.
 func (q *Queries) AccountLock(ctx context.Context, db DBTX, arg AccountLockParams) error {
-	_, err := db.Exec(ctx, accountLock, arg.LedgerID, arg.AccountID)
+	_, err := db.Exec(ctx, AccountLock, arg.LedgerID, arg.AccountID)
 	return err
 }
 
-const accountUpdate = `-- name: AccountUpdate :one
+const AccountUpdate = `-- name: AccountUpdate :one
 UPDATE account
    SET name = $1, metadata = NULLIF($2::text, '')::json, floor = NULLIF($3::text, '')::numeric,
        serialised = $4, frozen = $5, closed = $6, changed_by = $7
@@ -228,7 +230,7 @@ type AccountUpdateRow struct {
 }
 
 func (q *Queries) AccountUpdate(ctx context.Context, db DBTX, arg AccountUpdateParams) (AccountUpdateRow, error) {
-	row := db.QueryRow(ctx, accountUpdate,
+	row := db.QueryRow(ctx, AccountUpdate,
 		arg.Name,
 		arg.Metadata,
 		arg.Floor,
@@ -244,18 +246,21 @@ func (q *Queries) AccountUpdate(ctx context.Context, db DBTX, arg AccountUpdateP
 	return i, err
 }
 
-const accountsAsCreated = `-- name: AccountsAsCreated :many
+const AccountsAsCreated = `-- name: AccountsAsCreated :many
 SELECT DISTINCT ON (c.account_no)
        a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
        c.serialised, c.changed_by
-  FROM account a JOIN account_change c ON c.ledger_id = a.ledger_id AND c.account_no = a.account_no
- WHERE a.ledger_id = $1 AND a.account_id = ANY ($2::text[])
+  FROM (SELECT unnest($1::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT b.ledger_id, b.account_no, b.account_id FROM account b
+                            WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, sequence, type, currency, scale, name, metadata, floor, serialised, frozen, closed, changed_at, changed_by FROM account_change d
+                            WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no OFFSET 0) c
  ORDER BY c.account_no, c.sequence
 `
 
 type AccountsAsCreatedParams struct {
-	LedgerID   int32
 	AccountIds []string
+	LedgerID   int32
 }
 
 type AccountsAsCreatedRow struct {
@@ -272,7 +277,7 @@ type AccountsAsCreatedRow struct {
 
 // The first state of each account, which a repeated request to create it is compared with.
 func (q *Queries) AccountsAsCreated(ctx context.Context, db DBTX, arg AccountsAsCreatedParams) ([]AccountsAsCreatedRow, error) {
-	rows, err := db.Query(ctx, accountsAsCreated, arg.LedgerID, arg.AccountIds)
+	rows, err := db.Query(ctx, AccountsAsCreated, arg.AccountIds, arg.LedgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -301,16 +306,17 @@ func (q *Queries) AccountsAsCreated(ctx context.Context, db DBTX, arg AccountsAs
 	return items, nil
 }
 
-const accountsByID = `-- name: AccountsByID :many
-SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
-       serialised, frozen, closed, created_at, version, changed_at
-  FROM account
- WHERE ledger_id = $1 AND account_id = ANY ($2::text[])
+const AccountsByID = `-- name: AccountsByID :many
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.name, coalesce(a.metadata::text, '')::text AS metadata,
+       a.floor, a.serialised, a.frozen, a.closed, a.created_at, a.version, a.changed_at
+  FROM (SELECT unnest($1::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
+                            WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
 `
 
 type AccountsByIDParams struct {
-	LedgerID   int32
 	AccountIds []string
+	LedgerID   int32
 }
 
 type AccountsByIDRow struct {
@@ -331,7 +337,7 @@ type AccountsByIDRow struct {
 }
 
 func (q *Queries) AccountsByID(ctx context.Context, db DBTX, arg AccountsByIDParams) ([]AccountsByIDRow, error) {
-	rows, err := db.Query(ctx, accountsByID, arg.LedgerID, arg.AccountIds)
+	rows, err := db.Query(ctx, AccountsByID, arg.AccountIds, arg.LedgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -365,18 +371,19 @@ func (q *Queries) AccountsByID(ctx context.Context, db DBTX, arg AccountsByIDPar
 	return items, nil
 }
 
-const accountsForPosting = `-- name: AccountsForPosting :many
+const AccountsForPosting = `-- name: AccountsForPosting :many
 SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed,
        (CASE WHEN a.floor IS NULL THEN 0 ELSE
            (SELECT coalesce(sum(e.amount), 0) FROM entry e
              WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no) END)::numeric AS sum
-  FROM account a
- WHERE a.ledger_id = $1 AND a.account_id = ANY ($2::text[])
+  FROM (SELECT unnest($1::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
+                            WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
 `
 
 type AccountsForPostingParams struct {
-	LedgerID   int32
 	AccountIds []string
+	LedgerID   int32
 }
 
 type AccountsForPostingRow struct {
@@ -394,7 +401,7 @@ type AccountsForPostingRow struct {
 
 // What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries.
 func (q *Queries) AccountsForPosting(ctx context.Context, db DBTX, arg AccountsForPostingParams) ([]AccountsForPostingRow, error) {
-	rows, err := db.Query(ctx, accountsForPosting, arg.LedgerID, arg.AccountIds)
+	rows, err := db.Query(ctx, AccountsForPosting, arg.AccountIds, arg.LedgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -424,28 +431,31 @@ func (q *Queries) AccountsForPosting(ctx context.Context, db DBTX, arg AccountsF
 	return items, nil
 }
 
-const accountsLockSerialised = `-- name: AccountsLockSerialised :exec
-SELECT account_no FROM account
- WHERE ledger_id = $1 AND account_id = ANY ($2::text[]) AND serialised
- ORDER BY account_no
-   FOR NO KEY UPDATE
+const AccountsLockSerialised = `-- name: AccountsLockSerialised :exec
+SELECT a.account_no
+  FROM (SELECT unnest($1::text[]) COLLATE "C" AS wanted ORDER BY 1) w
+       CROSS JOIN LATERAL (SELECT b.account_no FROM account b
+                            WHERE b.ledger_id = $2 AND b.account_id = w.wanted AND b.serialised
+                              FOR NO KEY UPDATE) a
 `
 
 type AccountsLockSerialisedParams struct {
-	LedgerID   int32
 	AccountIds []string
+	LedgerID   int32
 }
 
-// Accounts with a floor take one posting at a time; others are not locked at all. Everybody locks in the same order.
+// Accounts with a floor take one posting at a time; others are not locked at all. Everybody locks in the order of the ids,
+// which the loop over the sorted list keeps.
 func (q *Queries) AccountsLockSerialised(ctx context.Context, db DBTX, arg AccountsLockSerialisedParams) error {
-	_, err := db.Exec(ctx, accountsLockSerialised, arg.LedgerID, arg.AccountIds)
+	_, err := db.Exec(ctx, AccountsLockSerialised, arg.AccountIds, arg.LedgerID)
 	return err
 }
 
-const balancesAt = `-- name: BalancesAt :many
+const BalancesAt = `-- name: BalancesAt :many
 SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum, b.version::bigint AS version
   FROM (SELECT unnest($1::text[]) AS account_id, unnest($2::bigint[]) AS through) n
-       JOIN account a ON a.ledger_id = $3 AND a.account_id = n.account_id
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account c
+                            WHERE c.ledger_id = $3 AND c.account_id = n.account_id OFFSET 0) a
        CROSS JOIN LATERAL (SELECT coalesce(sum(e.amount), 0) AS sum, coalesce(max(e.sequence), 0) AS version
                              FROM entry e
                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no
@@ -471,7 +481,7 @@ type BalancesAtRow struct {
 
 // The balance of each account as of a sequence.
 func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams) ([]BalancesAtRow, error) {
-	rows, err := db.Query(ctx, balancesAt, arg.AccountIds, arg.Throughs, arg.LedgerID)
+	rows, err := db.Query(ctx, BalancesAt, arg.AccountIds, arg.Throughs, arg.LedgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -499,7 +509,7 @@ func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams)
 	return items, nil
 }
 
-const currencyByCode = `-- name: CurrencyByCode :many
+const CurrencyByCode = `-- name: CurrencyByCode :many
 SELECT code, scale FROM currency WHERE ledger_id = $1 AND code = ANY ($2::text[])
 `
 
@@ -514,7 +524,7 @@ type CurrencyByCodeRow struct {
 }
 
 func (q *Queries) CurrencyByCode(ctx context.Context, db DBTX, arg CurrencyByCodeParams) ([]CurrencyByCodeRow, error) {
-	rows, err := db.Query(ctx, currencyByCode, arg.LedgerID, arg.Codes)
+	rows, err := db.Query(ctx, CurrencyByCode, arg.LedgerID, arg.Codes)
 	if err != nil {
 		return nil, err
 	}
@@ -533,7 +543,7 @@ func (q *Queries) CurrencyByCode(ctx context.Context, db DBTX, arg CurrencyByCod
 	return items, nil
 }
 
-const currencyInsert = `-- name: CurrencyInsert :exec
+const CurrencyInsert = `-- name: CurrencyInsert :exec
 INSERT INTO currency (ledger_id, code, scale)
 SELECT $1, n.code, n.scale
   FROM (SELECT unnest($2::text[]) AS code, unnest($3::smallint[]) AS scale) n
@@ -548,11 +558,11 @@ type CurrencyInsertParams struct {
 }
 
 func (q *Queries) CurrencyInsert(ctx context.Context, db DBTX, arg CurrencyInsertParams) error {
-	_, err := db.Exec(ctx, currencyInsert, arg.LedgerID, arg.Codes, arg.Scales)
+	_, err := db.Exec(ctx, CurrencyInsert, arg.LedgerID, arg.Codes, arg.Scales)
 	return err
 }
 
-const currencyList = `-- name: CurrencyList :many
+const CurrencyList = `-- name: CurrencyList :many
 SELECT code, scale FROM currency WHERE ledger_id = $1 ORDER BY code
 `
 
@@ -562,7 +572,7 @@ type CurrencyListRow struct {
 }
 
 func (q *Queries) CurrencyList(ctx context.Context, db DBTX, ledgerID int32) ([]CurrencyListRow, error) {
-	rows, err := db.Query(ctx, currencyList, ledgerID)
+	rows, err := db.Query(ctx, CurrencyList, ledgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -581,14 +591,17 @@ func (q *Queries) CurrencyList(ctx context.Context, db DBTX, ledgerID int32) ([]
 	return items, nil
 }
 
-const entriesAscending = `-- name: EntriesAscending :many
+const EntriesAscending = `-- name: EntriesAscending :many
 SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
        coalesce(t.description, '')::text AS description
-  FROM entry e JOIN transfer t ON t.ledger_id = e.ledger_id AND t.sequence = e.sequence
- WHERE e.ledger_id = $1 AND e.account_no = $2
-   AND (e.sequence, e.leg) > ($3::bigint, $4::smallint) AND e.sequence <= $5::bigint
+  FROM (SELECT ledger_id, account_no, sequence, leg, amount FROM entry f
+         WHERE f.ledger_id = $1 AND f.account_no = $2
+           AND (f.sequence, f.leg) > ($3::bigint, $4::smallint) AND f.sequence <= $5::bigint
+         ORDER BY f.sequence, f.leg
+         LIMIT $6) e
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller FROM transfer u
+                            WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
  ORDER BY e.sequence, e.leg
- LIMIT $6
 `
 
 type EntriesAscendingParams struct {
@@ -611,7 +624,7 @@ type EntriesAscendingRow struct {
 }
 
 func (q *Queries) EntriesAscending(ctx context.Context, db DBTX, arg EntriesAscendingParams) ([]EntriesAscendingRow, error) {
-	rows, err := db.Query(ctx, entriesAscending,
+	rows, err := db.Query(ctx, EntriesAscending,
 		arg.LedgerID,
 		arg.AccountNo,
 		arg.Sequence,
@@ -645,14 +658,17 @@ func (q *Queries) EntriesAscending(ctx context.Context, db DBTX, arg EntriesAsce
 	return items, nil
 }
 
-const entriesDescending = `-- name: EntriesDescending :many
+const EntriesDescending = `-- name: EntriesDescending :many
 SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
        coalesce(t.description, '')::text AS description
-  FROM entry e JOIN transfer t ON t.ledger_id = e.ledger_id AND t.sequence = e.sequence
- WHERE e.ledger_id = $1 AND e.account_no = $2
-   AND (e.sequence, e.leg) < ($3::bigint, $4::smallint) AND e.sequence <= $5::bigint
+  FROM (SELECT ledger_id, account_no, sequence, leg, amount FROM entry f
+         WHERE f.ledger_id = $1 AND f.account_no = $2
+           AND (f.sequence, f.leg) < ($3::bigint, $4::smallint) AND f.sequence <= $5::bigint
+         ORDER BY f.sequence DESC, f.leg DESC
+         LIMIT $6) e
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller FROM transfer u
+                            WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
  ORDER BY e.sequence DESC, e.leg DESC
- LIMIT $6
 `
 
 type EntriesDescendingParams struct {
@@ -675,7 +691,7 @@ type EntriesDescendingRow struct {
 }
 
 func (q *Queries) EntriesDescending(ctx context.Context, db DBTX, arg EntriesDescendingParams) ([]EntriesDescendingRow, error) {
-	rows, err := db.Query(ctx, entriesDescending,
+	rows, err := db.Query(ctx, EntriesDescending,
 		arg.LedgerID,
 		arg.AccountNo,
 		arg.Sequence,
@@ -709,17 +725,17 @@ func (q *Queries) EntriesDescending(ctx context.Context, db DBTX, arg EntriesDes
 	return items, nil
 }
 
-const gateExclude = `-- name: GateExclude :exec
+const GateExclude = `-- name: GateExclude :exec
 SELECT pg_advisory_xact_lock(4247, $1::integer)
 `
 
 // A change of an account's rules holds the gate alone, and so never races with a posting.
 func (q *Queries) GateExclude(ctx context.Context, db DBTX, ledgerID int32) error {
-	_, err := db.Exec(ctx, gateExclude, ledgerID)
+	_, err := db.Exec(ctx, GateExclude, ledgerID)
 	return err
 }
 
-const gateHolders = `-- name: GateHolders :many
+const GateHolders = `-- name: GateHolders :many
 SELECT virtualtransaction::text AS holder
   FROM pg_catalog.pg_locks
  WHERE locktype = 'advisory' AND classid = 4247 AND objid = ($1::integer)::oid AND objsubid = 2 AND granted
@@ -728,7 +744,7 @@ SELECT virtualtransaction::text AS holder
 
 // Who holds the gate, by virtual transaction: it names one transaction, where a process or connection would not.
 func (q *Queries) GateHolders(ctx context.Context, db DBTX, ledgerID int32) ([]string, error) {
-	rows, err := db.Query(ctx, gateHolders, ledgerID)
+	rows, err := db.Query(ctx, GateHolders, ledgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -747,32 +763,35 @@ func (q *Queries) GateHolders(ctx context.Context, db DBTX, ledgerID int32) ([]s
 	return items, nil
 }
 
-const gateShare = `-- name: GateShare :exec
+const GateShare = `-- name: GateShare :exec
 
 SELECT pg_advisory_xact_lock_shared(4247, $1::integer)
 `
 
 // The queries of internal/journal, the only writer of the books.
+//
+// What is looked up by a list of keys is looked up key by key, in a LATERAL that OFFSET 0 keeps apart. As a join, or with
+// ANY, the planner may search a table by ledger alone, and compare every row of it with the list.
 // Every posting holds the gate of its ledger in share mode while it draws numbers and commits. The two-int form of
 // advisory locks has a key space of its own; 4247 is Khata's class in it.
 func (q *Queries) GateShare(ctx context.Context, db DBTX, ledgerID int32) error {
-	_, err := db.Exec(ctx, gateShare, ledgerID)
+	_, err := db.Exec(ctx, GateShare, ledgerID)
 	return err
 }
 
-const lastSequence = `-- name: LastSequence :one
+const LastSequence = `-- name: LastSequence :one
 SELECT coalesce(pg_sequence_last_value('journal_sequence'::regclass), 0)::bigint AS last
 `
 
 // The last number drawn; the function gives NULL before anything was.
 func (q *Queries) LastSequence(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, lastSequence)
+	row := db.QueryRow(ctx, LastSequence)
 	var last int64
 	err := row.Scan(&last)
 	return last, err
 }
 
-const ledgerByName = `-- name: LedgerByName :one
+const LedgerByName = `-- name: LedgerByName :one
 SELECT ledger_id, name, created_at FROM ledger WHERE name = $1
 `
 
@@ -783,13 +802,13 @@ type LedgerByNameRow struct {
 }
 
 func (q *Queries) LedgerByName(ctx context.Context, db DBTX, name string) (LedgerByNameRow, error) {
-	row := db.QueryRow(ctx, ledgerByName, name)
+	row := db.QueryRow(ctx, LedgerByName, name)
 	var i LedgerByNameRow
 	err := row.Scan(&i.LedgerID, &i.Name, &i.CreatedAt)
 	return i, err
 }
 
-const ledgerInsert = `-- name: LedgerInsert :many
+const LedgerInsert = `-- name: LedgerInsert :many
 INSERT INTO ledger (name, created_by) VALUES ($1, $2)
 ON CONFLICT (name) DO NOTHING
 RETURNING ledger_id, name, created_at
@@ -807,7 +826,7 @@ type LedgerInsertRow struct {
 }
 
 func (q *Queries) LedgerInsert(ctx context.Context, db DBTX, arg LedgerInsertParams) ([]LedgerInsertRow, error) {
-	rows, err := db.Query(ctx, ledgerInsert, arg.Name, arg.Caller)
+	rows, err := db.Query(ctx, LedgerInsert, arg.Name, arg.Caller)
 	if err != nil {
 		return nil, err
 	}
@@ -826,7 +845,7 @@ func (q *Queries) LedgerInsert(ctx context.Context, db DBTX, arg LedgerInsertPar
 	return items, nil
 }
 
-const ledgerList = `-- name: LedgerList :many
+const LedgerList = `-- name: LedgerList :many
 SELECT ledger_id, name, created_at FROM ledger ORDER BY name
 `
 
@@ -837,7 +856,7 @@ type LedgerListRow struct {
 }
 
 func (q *Queries) LedgerList(ctx context.Context, db DBTX) ([]LedgerListRow, error) {
-	rows, err := db.Query(ctx, ledgerList)
+	rows, err := db.Query(ctx, LedgerList)
 	if err != nil {
 		return nil, err
 	}
@@ -856,7 +875,16 @@ func (q *Queries) LedgerList(ctx context.Context, db DBTX) ([]LedgerListRow, err
 	return items, nil
 }
 
-const sumThrough = `-- name: SumThrough :one
+const RefreshStatistics = `-- name: RefreshStatistics :exec
+SELECT refresh_statistics()
+`
+
+func (q *Queries) RefreshStatistics(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, RefreshStatistics)
+	return err
+}
+
+const SumThrough = `-- name: SumThrough :one
 SELECT coalesce(sum(amount), 0)::numeric AS sum FROM entry
  WHERE ledger_id = $1 AND account_no = $2 AND (sequence, leg) <= ($3::bigint, $4::smallint)
 `
@@ -870,7 +898,7 @@ type SumThroughParams struct {
 
 // The balance after one entry.
 func (q *Queries) SumThrough(ctx context.Context, db DBTX, arg SumThroughParams) (decimal.Decimal, error) {
-	row := db.QueryRow(ctx, sumThrough,
+	row := db.QueryRow(ctx, SumThrough,
 		arg.LedgerID,
 		arg.AccountNo,
 		arg.Sequence,
@@ -881,7 +909,7 @@ func (q *Queries) SumThrough(ctx context.Context, db DBTX, arg SumThroughParams)
 	return sum, err
 }
 
-const terminateStuckGateHolders = `-- name: TerminateStuckGateHolders :many
+const TerminateStuckGateHolders = `-- name: TerminateStuckGateHolders :many
 SELECT a.pid::integer AS pid, pg_terminate_backend(a.pid) AS terminated
   FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.classid = 4247 AND l.objsubid = 2 AND l.granted
@@ -898,7 +926,7 @@ type TerminateStuckGateHoldersRow struct {
 
 // The janitor: a backend that has held a gate for too long keeps every close waiting and the horizon from moving.
 func (q *Queries) TerminateStuckGateHolders(ctx context.Context, db DBTX, seconds float64) ([]TerminateStuckGateHoldersRow, error) {
-	rows, err := db.Query(ctx, terminateStuckGateHolders, seconds)
+	rows, err := db.Query(ctx, TerminateStuckGateHolders, seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -917,7 +945,7 @@ func (q *Queries) TerminateStuckGateHolders(ctx context.Context, db DBTX, second
 	return items, nil
 }
 
-const transferInsert = `-- name: TransferInsert :many
+const TransferInsert = `-- name: TransferInsert :many
 INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
                       account_nos, amounts, description, metadata, caller)
 SELECT $1, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
@@ -956,7 +984,7 @@ type TransferInsertRow struct {
 // with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
 // what was decided counted on its being new.
 func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInsertParams) ([]TransferInsertRow, error) {
-	rows, err := db.Query(ctx, transferInsert,
+	rows, err := db.Query(ctx, TransferInsert,
 		arg.LedgerID,
 		arg.TransferIds,
 		arg.EffectiveAts,
@@ -986,16 +1014,17 @@ func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInser
 	return items, nil
 }
 
-const transfersByID = `-- name: TransfersByID :many
-SELECT transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts,
-       coalesce(description, '')::text AS description, coalesce(metadata::text, '')::text AS metadata, caller
-  FROM transfer
- WHERE ledger_id = $1 AND transfer_id = ANY ($2::text[])
+const TransfersByID = `-- name: TransfersByID :many
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller
+  FROM (SELECT unnest($1::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller FROM transfer u
+                            WHERE u.ledger_id = $2 AND u.transfer_id = w.wanted OFFSET 0) t
 `
 
 type TransfersByIDParams struct {
-	LedgerID    int32
 	TransferIds []string
+	LedgerID    int32
 }
 
 type TransfersByIDRow struct {
@@ -1013,7 +1042,7 @@ type TransfersByIDRow struct {
 }
 
 func (q *Queries) TransfersByID(ctx context.Context, db DBTX, arg TransfersByIDParams) ([]TransfersByIDRow, error) {
-	rows, err := db.Query(ctx, transfersByID, arg.LedgerID, arg.TransferIds)
+	rows, err := db.Query(ctx, TransfersByID, arg.TransferIds, arg.LedgerID)
 	if err != nil {
 		return nil, err
 	}
@@ -1044,7 +1073,7 @@ func (q *Queries) TransfersByID(ctx context.Context, db DBTX, arg TransfersByIDP
 	return items, nil
 }
 
-const waitForStandby = `-- name: WaitForStandby :exec
+const WaitForStandby = `-- name: WaitForStandby :exec
 SELECT CASE WHEN current_setting('synchronous_standby_names') <> ''
             THEN pg_logical_emit_message(true, 'khata', '')::text END AS position
 `
@@ -1052,6 +1081,6 @@ SELECT CASE WHEN current_setting('synchronous_standby_names') <> ''
 // A commit that wrote nothing does not wait for a synchronous standby, and the transfers that it answers for may not be
 // there yet. A message in the log makes it wait.
 func (q *Queries) WaitForStandby(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, waitForStandby)
+	_, err := db.Exec(ctx, WaitForStandby)
 	return err
 }

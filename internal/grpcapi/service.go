@@ -193,6 +193,7 @@ func (s *Service) post(ctx context.Context, name string, in []*khatav1.NewTransf
 		}
 		specs, places = append(specs, spec), append(places, i)
 	}
+	ctx = s.journal.WithBudget(ctx)
 	decided, err := s.journal.Post(ctx, localCaller, ledger.Name(name), specs)
 	if err == nil && withBalances {
 		err = s.journal.WithBalances(ctx, ledger.Name(name), decided)

@@ -58,6 +58,7 @@ func (j *Journal) CreateAccounts(ctx context.Context, caller string, name ledger
 	if err != nil {
 		return nil, j.public(ctx, "create accounts", err)
 	}
+	j.janitor.wrote(&j.janitor.accounts, len(results))
 	return results, nil
 }
 

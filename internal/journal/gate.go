@@ -12,21 +12,23 @@ import (
 	"github.com/khata-ledger/khata/internal/pg"
 )
 
-// gatePatience is how long a request for the gate alone stands in the queue before it steps aside. Everybody who posts to
-// the ledger waits behind it meanwhile.
-const gatePatience = 100 * time.Millisecond
+// firstGatePatience is how long a request for the gate alone stands in the queue before it steps aside, the first time.
+// Everybody who posts to the ledger waits behind it meanwhile. Large batches can take longer than that to end, and there
+// are always some under way, so each time it stands twice as long: it must get its turn, and lastGatePatience is still
+// less than the lock_timeout of those who wait behind it.
+const firstGatePatience, lastGatePatience = 100 * time.Millisecond, 4 * time.Second
 
-// errGateBusy: the gate was not to be had alone within gatePatience.
+// errGateBusy: the gate was not to be had alone in time.
 var errGateBusy = errors.New("the gate of the ledger is busy")
 
 // inTxAlone is inTx with the gate of the ledger held alone: no posting of the ledger is under way while f runs.
 func (j *Journal) inTxAlone(ctx context.Context, ledgerID int32, f func(pgx.Tx) error) error {
 	ctx, cancel := j.within(ctx)
 	defer cancel()
-	for {
+	for patience := firstGatePatience; ; patience = min(2*patience, lastGatePatience) {
 		err := j.retry(ctx, func() error {
 			return pg.InTx(ctx, j.pool, func(tx pgx.Tx) error {
-				if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", gatePatience.Milliseconds())); err != nil {
+				if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", patience.Milliseconds())); err != nil {
 					return err
 				}
 				if err := j.sql.GateExclude(ctx, tx, ledgerID); err != nil {
@@ -39,7 +41,7 @@ func (j *Journal) inTxAlone(ctx context.Context, ledgerID int32, f func(pgx.Tx) 
 			})
 		})
 		// Those who queued behind us get their turn before we ask again.
-		if !errors.Is(err, errGateBusy) || !sleep(ctx, jitter(gatePatience)) {
+		if !errors.Is(err, errGateBusy) || !sleep(ctx, jitter(firstGatePatience)) {
 			return err
 		}
 	}
@@ -75,24 +77,6 @@ func (j *Journal) horizon(ctx context.Context, ledgerID int32) (int64, error) {
 		}
 		if !sleep(ctx, pause) {
 			return 0, fmt.Errorf("wait for %d transactions that draw numbers: %w", len(waitingFor), context.DeadlineExceeded)
-		}
-	}
-}
-
-// runJanitor terminates backends that hold a gate for too long, until ctx ends. Their clients are frozen, or cut off where
-// not even a keepalive tells; the server cannot know, and would wait.
-func (j *Journal) runJanitor(ctx context.Context) {
-	defer close(j.janitor)
-	for sleep(ctx, jitter(j.config.StuckAfter/3)) {
-		rows, err := j.sql.TerminateStuckGateHolders(ctx, j.pool, j.config.StuckAfter.Seconds())
-		if err != nil {
-			if ctx.Err() == nil {
-				j.log.Warn("look for stuck backends", "error", err)
-			}
-			continue
-		}
-		for _, row := range rows {
-			j.log.Warn("terminated a backend that held the gate", "pid", row.Pid, "for more than", j.config.StuckAfter)
 		}
 	}
 }

@@ -59,7 +59,7 @@ type Journal struct {
 	batches sync.WaitGroup
 
 	stop    context.CancelFunc
-	janitor chan struct{}
+	janitor *janitor
 }
 
 // New makes a Journal on a pool of package pg, which stays the caller's to close after Close.
@@ -68,7 +68,7 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	ctx, stop := context.WithCancel(context.Background())
 	j := &Journal{
 		pool: pool, config: config, sql: dbsqlc.New(), log: config.Logger,
-		slots: make(chan struct{}, config.Posters), stop: stop, janitor: make(chan struct{}),
+		slots: make(chan struct{}, config.Posters), stop: stop, janitor: newJanitor(),
 	}
 	go j.runJanitor(ctx)
 	return j
@@ -77,13 +77,24 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 // Close waits for the batches under way. No method may be called afterwards.
 func (j *Journal) Close() {
 	j.stop()
-	<-j.janitor
+	<-j.janitor.ended
 	j.batches.Wait()
 }
 
-// within bounds a request by the budget, on top of the caller's own deadline.
+type budgetKey struct{}
+
+// WithBudget starts the budget of a request. Whatever is done for it with this context shares that budget; without it each
+// method has one of its own.
+func (j *Journal) WithBudget(ctx context.Context) context.Context {
+	if _, begun := ctx.Value(budgetKey{}).(time.Time); begun {
+		return ctx
+	}
+	return context.WithValue(ctx, budgetKey{}, time.Now().Add(j.config.Budget))
+}
+
+// within bounds a request by its budget, on top of the caller's own deadline.
 func (j *Journal) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, j.config.Budget)
+	return context.WithDeadline(ctx, j.WithBudget(ctx).Value(budgetKey{}).(time.Time))
 }
 
 // inTx runs f in a transaction, again and again while that may help and time is left. f must leave nothing behind but what

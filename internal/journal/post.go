@@ -37,6 +37,7 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 	if len(specs) > ledger.MaxTransfersPerCall {
 		return nil, ledger.Invalid("transfers", "has %d transfers, at most %d are allowed in a call", len(specs), ledger.MaxTransfersPerCall)
 	}
+	ctx = j.WithBudget(ctx) // for all batches together
 	book, err := j.ledger(ctx, name)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (b *batch) add(place int, spec ledger.TransferSpec) {
 // run decides a batch and puts what became of it in its places among the results. It returns an error only if the caller's
 // context ended first.
 func (j *Journal) run(ctx context.Context, book ledgerRow, caller string, b batch, results []PostResult) error {
-	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.config.Budget)
+	budget, cancel := j.within(context.WithoutCancel(ctx))
 	select {
 	case j.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -94,7 +95,7 @@ func (j *Journal) run(ctx context.Context, book ledgerRow, caller string, b batc
 		cancel()
 		for _, place := range b.places {
 			results[place].Err = &ledger.Error{
-				Code: ledger.CodeOverloaded, Message: "the server is busy; send it again later", RetryAfter: time.Second,
+				Code: ledger.CodeUnavailable, Message: "post: no turn within the time there was; send it again", RetryAfter: time.Second,
 			}
 		}
 		return nil
@@ -129,6 +130,7 @@ func (j *Journal) decide(ctx context.Context, book ledgerRow, caller string, spe
 		return err
 	})
 	if err == nil {
+		j.janitor.wrote(&j.janitor.transfers, len(results))
 		return results
 	}
 	if len(specs) > 1 && pg.Classify(err) == pg.Fault {
@@ -158,6 +160,9 @@ func (j *Journal) WithBalances(ctx context.Context, name ledger.Name, results []
 				points = append(points, balancePoint{e.Account, r.Transfer.Sequence})
 			}
 		}
+	}
+	if len(points) == 0 {
+		return nil
 	}
 	var balances map[balancePoint]ledger.Balance
 	err = j.read(ctx, "read the resulting balances", func(ctx context.Context) (err error) {

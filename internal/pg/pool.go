@@ -39,8 +39,10 @@ var settings = map[string]string{
 	"tcp_keepalives_idle":     "5",
 	"tcp_keepalives_interval": "2",
 	"tcp_keepalives_count":    "3",
-	// Compiling a plan costs more than any of our queries.
-	"jit": "off",
+	// Compiling a plan costs more than any of our queries, and so does planning it again for every list of keys: they all
+	// look rows up key by key.
+	"jit":             "off",
+	"plan_cache_mode": "force_generic_plan",
 }
 
 // Connect opens a pool. It does not connect yet; the first query does.

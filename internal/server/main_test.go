@@ -1,0 +1,71 @@
+package server_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/khata-ledger/khata/internal/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	if config := os.Getenv(clientEnv); config != "" {
+		os.Exit(runClient(config))
+	}
+	code := pgtest.Main(m)
+	if binaryDir != "" {
+		_ = os.RemoveAll(binaryDir)
+	}
+	os.Exit(code)
+}
+
+// seedEnv overrides the seed of everything random here.
+const seedEnv = "KHATA_TEST_SEED"
+
+// seed is the same in every run, unless it is overridden, and is in the log of the test.
+func seed(t testing.TB) uint64 {
+	t.Helper()
+	n := uint64(88412)
+	if text := os.Getenv(seedEnv); text != "" {
+		var err error
+		if n, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", seedEnv, err)
+		}
+	}
+	t.Logf("seed %d (%s)", n, seedEnv)
+	return n
+}
+
+// random is one of the generators of a seed, by number: each goroutine has its own.
+func random(seed uint64, number int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(number))) //nolint:gosec // repeatable on purpose
+}
+
+// count is how much a storm does: a number for every change, and one for make test-long.
+func count(short, long int) int {
+	if os.Getenv("KHATA_TEST_LONG") != "" {
+		return long
+	}
+	return short
+}
+
+var binaryDir string
+
+// build builds the khata command, once for all tests.
+var build = sync.OnceValues(func() (path string, err error) {
+	if binaryDir, err = os.MkdirTemp("", "khata-test-bin-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(binaryDir, "khata")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/khata")
+	cmd.Dir = filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build khata: %w\n%s", err, out)
+	}
+	return path, nil
+})
