@@ -178,6 +178,7 @@ BEGIN
     HAVING sum(l.amount) <> 0
         OR bool_or(a.account_no IS NULL)
         OR bool_or(l.amount = 0 OR abs(l.amount) >= 1e38 OR l.amount = 'NaN' OR l.amount <> trunc(l.amount, a.scale))
+     ORDER BY unknown DESC
      LIMIT 1;
     IF FOUND AND bad.unknown THEN
         RAISE EXCEPTION 'transfer % names an account that ledger % does not have', bad.transfer_id, bad.ledger_id
@@ -221,7 +222,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- Gives each new state of an account its place in the order of decision, and keeps what never changes.
+-- Gives each new state of an account its place in the order of decision, and keeps what never changes. That the scale is the
+-- currency's, the foreign key says too, but not under session_replication_role = replica.
 -- +goose StatementBegin
 CREATE FUNCTION account_next_version() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp
@@ -235,6 +237,10 @@ BEGIN
     IF TG_OP = 'UPDATE' AND OLD.closed AND NOT NEW.closed THEN
         RAISE EXCEPTION 'account % is closed, and closing is final', OLD.account_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'account_closed_for_ever', TABLE = 'account';
+    END IF;
+    IF NOT EXISTS (SELECT FROM currency c WHERE c.ledger_id = NEW.ledger_id AND c.code = NEW.currency AND c.scale = NEW.scale) THEN
+        RAISE EXCEPTION 'ledger % has no currency % with % decimals', NEW.ledger_id, NEW.currency, NEW.scale
+            USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'account_currency_fkey', TABLE = 'account';
     END IF;
     NEW.version := nextval('journal_sequence');
     NEW.changed_at := clock_timestamp();

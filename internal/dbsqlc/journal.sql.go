@@ -915,6 +915,8 @@ SELECT a.pid::integer AS pid, pg_terminate_backend(a.pid) AS terminated
  WHERE l.locktype = 'advisory' AND l.classid = 4247 AND l.objsubid = 2 AND l.granted
    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
    AND a.usename = current_user
+   -- One that waits for a synchronous standby has committed: to terminate it would show the commit to everybody unreplicated.
+   AND a.wait_event IS DISTINCT FROM 'SyncRep'
    AND a.xact_start < clock_timestamp() - make_interval(secs => $1::double precision)
  GROUP BY a.pid
 `

@@ -37,7 +37,7 @@ func (j *Journal) inTxAlone(ctx context.Context, ledgerID int32, f func(pgx.Tx) 
 					}
 					return err
 				}
-				return f(tx)
+				return j.replicated(ctx, f)(tx)
 			})
 		})
 		// Those who queued behind us get their turn before we ask again.

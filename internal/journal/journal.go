@@ -102,7 +102,18 @@ func (j *Journal) within(ctx context.Context) (context.Context, context.CancelFu
 func (j *Journal) inTx(ctx context.Context, f func(pgx.Tx) error) error {
 	ctx, cancel := j.within(ctx)
 	defer cancel()
-	return j.retry(ctx, func() error { return pg.InTx(ctx, j.pool, f) })
+	return j.retry(ctx, func() error { return pg.InTx(ctx, j.pool, j.replicated(ctx, f)) })
+}
+
+// replicated makes a transaction of f wait for a synchronous standby even if it has found nothing to write: what it answers
+// for must be there.
+func (j *Journal) replicated(ctx context.Context, f func(pgx.Tx) error) func(pgx.Tx) error {
+	return func(tx pgx.Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		return j.sql.WaitForStandby(ctx, tx)
+	}
 }
 
 // read runs f, which only reads, in the same way, and gives the error that the caller sees.
