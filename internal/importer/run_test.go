@@ -89,7 +89,7 @@ func TestImport_EveryOutcome(t *testing.T) {
 		"4 T3 wrong: account nobody does not exist: create it (khata account create nobody --type TYPE --currency BDT), or import with --create-accounts",
 		"6 T1 conflict: transfer_id \"T1\" is taken by a transfer with other content: amount: differs",
 		"7 T4 wrong: amount scale: amount: has 3 decimals, BDT has 2",
-		"8 T5 wrong: unbalanced",
+		"8 T5 wrong: currency mismatch: currency: the debit account is in BDT, the credit account in JPY",
 		"9 T6 wrong: invalid argument: amount: \"x\" is not an amount",
 	}
 	for _, batch := range []int{1000, 1, 2} { // the order of the file holds, whatever shares a call

@@ -49,23 +49,30 @@ func (j *Journal) runJanitor(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-j.janitor.refresh:
-			if err := j.sql.RefreshStatistics(ctx, j.pool); err != nil && ctx.Err() == nil {
-				j.log.Warn("refresh the planner's statistics", "error", err)
-			}
+			j.aRound(ctx, "refresh the planner's statistics", func(ctx context.Context) error {
+				return j.sql.RefreshStatistics(ctx, j.pool)
+			})
 		case <-ticker.C:
-			j.terminateStuck(ctx)
+			j.aRound(ctx, "look for stuck backends", j.terminateStuck)
 		}
+	}
+}
+
+// aRound does one thing, with an end to it: a connection that has gone silent must not stop the others.
+func (j *Journal) aRound(ctx context.Context, what string, do func(context.Context) error) {
+	round, cancel := context.WithTimeout(ctx, j.config.StuckAfter)
+	defer cancel()
+	if err := do(round); err != nil && ctx.Err() == nil {
+		j.log.Warn(what, "error", err)
 	}
 }
 
 // terminateStuck terminates backends that hold a gate for too long. Their clients are frozen, or cut off where not even a
 // keepalive tells; the server cannot know, and would wait.
-func (j *Journal) terminateStuck(ctx context.Context) {
+func (j *Journal) terminateStuck(ctx context.Context) error {
 	rows, err := j.sql.TerminateStuckGateHolders(ctx, j.pool, j.config.StuckAfter.Seconds())
-	if err != nil && ctx.Err() == nil {
-		j.log.Warn("look for stuck backends", "error", err)
-	}
 	for _, row := range rows {
 		j.log.Warn("terminated a backend that held the gate", "pid", row.Pid, "for more than", j.config.StuckAfter)
 	}
+	return err
 }

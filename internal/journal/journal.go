@@ -18,7 +18,7 @@ import (
 // Config is how a Journal behaves. The zero value of each field is its default.
 type Config struct {
 	// Budget is how long a request may take, retries and waiting included, before it is given up with CodeUnavailable.
-	// Default 9 s.
+	// Default 8 s.
 	Budget time.Duration
 	// Posters is how many batches may be under way at once. Default: three quarters of the pool, so that reads go on.
 	Posters int
@@ -32,7 +32,7 @@ type Config struct {
 
 func (c Config) withDefaults(pool *pgxpool.Pool) Config {
 	if c.Budget == 0 {
-		c.Budget = 9 * time.Second
+		c.Budget = 8 * time.Second
 	}
 	if c.Posters == 0 {
 		c.Posters = max(1, int(pool.Config().MaxConns)*3/4)

@@ -19,7 +19,8 @@ const (
 type PostResult struct {
 	// Transfer is the record, posted or refused; nil with an error. It must not be changed: equal requests share it.
 	Transfer *ledger.Transfer
-	// Replayed reports whether the record was there before this request.
+	// Replayed reports whether the record was there before this request. It may also be true where an earlier try within this
+	// request wrote it and its answer was lost.
 	Replayed bool
 	// Balances are those of the transfer's accounts as of its sequence, if they were asked for.
 	Balances []ledger.Balance

@@ -29,7 +29,8 @@ func Preflight(ctx context.Context, pool *pgxpool.Pool) error {
 	var standby, rewrites bool
 	var role string
 	if err := pool.QueryRow(ctx, `SELECT pg_is_in_recovery(), current_user,
-		has_table_privilege('transfer', 'UPDATE, DELETE, TRUNCATE') OR has_table_privilege('entry', 'INSERT, UPDATE, DELETE, TRUNCATE')`,
+		has_table_privilege('transfer', 'DELETE, TRUNCATE') OR has_any_column_privilege('transfer', 'UPDATE')
+		OR has_table_privilege('entry', 'DELETE, TRUNCATE') OR has_any_column_privilege('entry', 'INSERT, UPDATE')`,
 	).Scan(&standby, &role, &rewrites); err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
