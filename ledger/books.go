@@ -105,7 +105,7 @@ func (b *Books) resolve(entries []Entry) ([]Entry, error) {
 		resolved[i].Currency = a.Currency
 	}
 	if len(missing) > 0 {
-		return nil, &Error{Code: CodeAccountNotFound, Message: CodeAccountNotFound.Error(), Violations: missing}
+		return nil, (&Error{Code: CodeAccountNotFound, Message: CodeAccountNotFound.Error(), Violations: missing}).capped()
 	}
 	if debit, credit := resolved[0].Currency.Code, resolved[1].Currency.Code; isSimple(resolved) && debit != credit {
 		return nil, violation(CodeCurrencyMismatch, "currency", "the debit account is in %s, the credit account in %s", debit, credit)
@@ -133,6 +133,9 @@ func checkBalanced(entries []Entry) error {
 		return nil
 	}
 	slices.Sort(off)
+	if more := len(off) - maxViolations; more > 0 {
+		off = append(off[:maxViolations], fmt.Sprintf("and %d more", more))
+	}
 	return violation(CodeUnbalanced, "entries", "debits minus credits is off in %s; each currency must balance", strings.Join(off, ", "))
 }
 

@@ -1,17 +1,13 @@
 package ledger
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
-// Code is the one string by which an error is known from the rule or the SQL constraint that raised it to the reason of
-// a gRPC ErrorInfo. A Code is itself an error, so that errors.Is(err, CodeAccountNotFound) works on both sides of the wire.
+// Code is the one string by which an error is known from the rule that raised it to the reason of a gRPC ErrorInfo. A Code is itself an error, so that errors.Is(err, CodeAccountNotFound) works on both sides of the wire.
 //
-// Some codes are also the reason of a recorded refusal; see Reason.
+// Some codes are also the reason of a recorded refusal; see Reasons.
 type Code string
 
 // The codes. Each says whether anything can have been written. Where it says "open", the outcome is unknown and the same
@@ -87,97 +83,3 @@ func (c Code) Open() bool {
 
 // Retryable reports whether sending the same request again can succeed without anything else being changed.
 func (c Code) Retryable() bool { return c.Open() || c == CodeOverloaded }
-
-// Violation is what is wrong with one field of a request.
-type Violation struct {
-	// Field is the path of the field as the API spells it, such as "amount" or "entries[1].account".
-	Field string
-	// Message says what is wrong and what would be right.
-	Message string
-}
-
-// Error is a typed error of Khata. Everything in it may be shown to the caller.
-type Error struct {
-	Code    Code
-	Message string
-	// Violations names the fields at fault, or, with CodeAlreadyExists, the fields that differ from the record. It is
-	// empty where the caller may not learn them.
-	Violations []Violation
-	// RetryAfter is how long to wait before trying again; zero leaves it to the caller.
-	RetryAfter time.Duration
-}
-
-// Error gives the message and the fields at fault.
-func (e *Error) Error() string {
-	if len(e.Violations) == 0 {
-		return e.Message
-	}
-	parts := make([]string, len(e.Violations))
-	for i, v := range e.Violations {
-		parts[i] = v.Field + ": " + v.Message
-	}
-	return e.Message + ": " + strings.Join(parts, "; ")
-}
-
-// Unwrap makes errors.Is(err, code) work.
-func (e *Error) Unwrap() error { return e.Code }
-
-// Errorf makes an Error from a code and a format.
-func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// Invalid makes a CodeInvalidArgument error about one field.
-func Invalid(field, format string, args ...any) *Error {
-	return violation(CodeInvalidArgument, field, format, args...)
-}
-
-func violation(code Code, field, format string, args ...any) *Error {
-	return &Error{
-		Code:       code,
-		Message:    code.Error(),
-		Violations: []Violation{{Field: field, Message: fmt.Sprintf(format, args...)}},
-	}
-}
-
-// CodeOf returns the code of err: its own where it has one, CodeInternal otherwise, and "" for nil.
-func CodeOf(err error) Code {
-	if err == nil {
-		return ""
-	}
-	var code Code
-	if errors.As(err, &code) {
-		return code
-	}
-	return CodeInternal
-}
-
-// At puts a path before the fields that err is about: an error about "type" of the fourth account of a call is about
-// "accounts[3].type". An error without fields is returned as it is.
-func At(path string, err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	return e.rename(func(field string) string { return path + "." + field })
-}
-
-// Within takes a path, its dot included, off the fields that err is about: it undoes At where a list of one was made for
-// a single thing.
-func Within(path string, err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	return e.rename(func(field string) string { return strings.TrimPrefix(field, path) })
-}
-
-// rename gives the error with its fields called otherwise.
-func (e *Error) rename(name func(string) string) *Error {
-	renamed := *e
-	renamed.Violations = make([]Violation, len(e.Violations))
-	for i, v := range e.Violations {
-		renamed.Violations[i] = Violation{Field: name(v.Field), Message: v.Message}
-	}
-	return &renamed
-}

@@ -110,7 +110,8 @@ func validateTime(t *time.Time, field string) error {
 // EntryField is the path of a field of entry i, as errors about it name it.
 func EntryField(i int, field string) string { return fmt.Sprintf("entries[%d].%s", i, field) }
 
-// atEntry names the field of an error about entry i as the caller wrote it: in the shorthand there are no entries.
+// atEntry names the field of an error about entry i. Of two entries of one amount it speaks in the words of the shorthand,
+// whichever form the caller used: they are the same request.
 func atEntry(entries []Entry, i int, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {

@@ -79,7 +79,9 @@ RETURNING account_id;
 SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
        serialised, frozen, closed, created_at, version, changed_at
   FROM account
- WHERE ledger_id = @ledger_id AND account_id > @after AND starts_with(account_id, @prefix)
+ WHERE ledger_id = @ledger_id AND account_id > @after
+       -- As a range too, which the index can find. No id has a character above 0x7E.
+   AND account_id >= @prefix AND account_id < @prefix || E'\x7f' AND starts_with(account_id, @prefix)
  ORDER BY account_id
  LIMIT @page_size;
 
@@ -119,7 +121,7 @@ RETURNING version, changed_at;
 -- One change of an account at a time. A change of name holds the gate only in share mode.
 SELECT account_no FROM account WHERE ledger_id = @ledger_id AND account_id = @account_id FOR NO KEY UPDATE;
 
--- name: AccountsLockSerialised :exec
+-- name: AccountsLockSerialised :many
 -- Accounts with a floor take one posting at a time; others are not locked at all. Everybody locks in the order of the ids,
 -- which the loop over the sorted list keeps.
 SELECT a.account_no

@@ -48,7 +48,8 @@ type violationJSON struct {
 func (a *app) printError(err error) {
 	if !a.json {
 		_, _ = fmt.Fprintln(a.Err, "khata:", err)
-		if exitCode(err) == ExitUnavailable {
+		var typed *ledger.Error
+		if errors.As(err, &typed) && typed.Code.Open() {
 			_, _ = fmt.Fprintln(a.Err, "khata: no answer, so the outcome is open: run the same command again (a transfer under the same id)")
 		}
 		return

@@ -69,6 +69,10 @@ is 3: a new attempt takes a new id.`,
 	cmd.Flags().StringVar(&f.amount, "amount", "", "amount, such as 500.00")
 	cmd.Flags().StringVar(&f.currency, "currency", "", "currency of both accounts; checked if given")
 	cmd.Flags().StringArrayVar(&f.entries, "entry", nil, `"debit|credit ACCOUNT AMOUNT [CURRENCY]", instead of the four above`)
+	for _, flag := range []string{"debit", "credit", "amount", "currency"} {
+		exclude(cmd, flag, "entry")
+	}
+	exclude(cmd, "entry", "debit", "credit", "amount", "currency")
 	cmd.Flags().StringVar(&f.effectiveAt, "effective-at", "", "value date, RFC 3339, such as 2026-11-29T00:00:00Z")
 	cmd.Flags().StringVar(&f.description, "description", "", "text for people")
 	cmd.Flags().StringVar(&f.metadata, "metadata", "", "a JSON object")

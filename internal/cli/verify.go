@@ -44,6 +44,8 @@ what was checked with counts. The exit code is 1 if anything is wrong; the offen
 	}
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the database, as URL or key=value")
 	cmd.Flags().StringVar(&dir, "data-dir", "", "the data directory of a running or stopped khata up")
+	exclude(cmd, "dsn", "data-dir")
+	exclude(cmd, "data-dir", "dsn")
 	cmd.Flags().IntVar(&options.MaxBreaches, "max-breaches", 20, "offending rows to list for each check; all are counted")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the report as one JSON object")
 	return cmd

@@ -120,7 +120,9 @@ const AccountList = `-- name: AccountList :many
 SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
        serialised, frozen, closed, created_at, version, changed_at
   FROM account
- WHERE ledger_id = $1 AND account_id > $2 AND starts_with(account_id, $3)
+ WHERE ledger_id = $1 AND account_id > $2
+       -- As a range too, which the index can find. No id has a character above 0x7E.
+   AND account_id >= $3 AND account_id < $3 || E'\x7f' AND starts_with(account_id, $3)
  ORDER BY account_id
  LIMIT $4
 `
@@ -431,7 +433,7 @@ func (q *Queries) AccountsForPosting(ctx context.Context, db DBTX, arg AccountsF
 	return items, nil
 }
 
-const AccountsLockSerialised = `-- name: AccountsLockSerialised :exec
+const AccountsLockSerialised = `-- name: AccountsLockSerialised :many
 SELECT a.account_no
   FROM (SELECT unnest($1::text[]) COLLATE "C" AS wanted ORDER BY 1) w
        CROSS JOIN LATERAL (SELECT b.account_no FROM account b
@@ -446,9 +448,24 @@ type AccountsLockSerialisedParams struct {
 
 // Accounts with a floor take one posting at a time; others are not locked at all. Everybody locks in the order of the ids,
 // which the loop over the sorted list keeps.
-func (q *Queries) AccountsLockSerialised(ctx context.Context, db DBTX, arg AccountsLockSerialisedParams) error {
-	_, err := db.Exec(ctx, AccountsLockSerialised, arg.AccountIds, arg.LedgerID)
-	return err
+func (q *Queries) AccountsLockSerialised(ctx context.Context, db DBTX, arg AccountsLockSerialisedParams) ([]int64, error) {
+	rows, err := db.Query(ctx, AccountsLockSerialised, arg.AccountIds, arg.LedgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var account_no int64
+		if err := rows.Scan(&account_no); err != nil {
+			return nil, err
+		}
+		items = append(items, account_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const BalancesAt = `-- name: BalancesAt :many

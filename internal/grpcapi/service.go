@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/ledger"
@@ -169,12 +170,21 @@ func (s *Service) PostTransfers(ctx context.Context, in *khatav1.PostTransfersRe
 	if err != nil {
 		return nil, err
 	}
-	return &khatav1.PostTransfersResponse{Results: each(results, func(r journal.PostResult) *khatav1.PostTransfersResult {
+	out := &khatav1.PostTransfersResponse{Results: each(results, func(r journal.PostResult) *khatav1.PostTransfersResult {
 		if r.Err != nil {
 			return &khatav1.PostTransfersResult{Kind: &khatav1.PostTransfersResult_Error{Error: toStatus(r.Err).Proto()}}
 		}
 		return &khatav1.PostTransfersResult{Kind: &khatav1.PostTransfersResult_Result{Result: encodeResult(r)}}
-	})}, nil
+	})}
+	if in.GetIncludeBalances() && proto.Size(out) > MaxMessage {
+		// It has all happened, and must be told: balances can be asked for again, outcomes are what the call is for.
+		for _, r := range out.GetResults() {
+			if result := r.GetResult(); result != nil {
+				result.Balances = nil
+			}
+		}
+	}
+	return out, nil
 }
 
 // post decodes requests and has the well-formed ones decided; a malformed one does not fail its neighbours.

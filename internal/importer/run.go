@@ -206,13 +206,18 @@ func (p *poster) wait(ctx context.Context, b *batch) error {
 		return errHalted
 	default:
 	}
+	open := false
 	p.flying = slices.DeleteFunc(p.flying, func(other *batch) bool {
 		if !b.conflicts(other) {
 			return isDone(other)
 		}
 		<-other.done
+		open = open || other.open()
 		return true
 	})
+	if open { // A payment would be refused, for ever, for want of the deposit whose outcome nobody knows.
+		return errHalted
+	}
 	if len(b.specs) == 0 {
 		return nil
 	}
@@ -224,6 +229,11 @@ func (p *poster) wait(ctx context.Context, b *batch) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// open reports whether a batch that is done left an outcome unknown.
+func (b *batch) open() bool {
+	return b.err != nil || slices.ContainsFunc(b.results, func(r client.Result) bool { return ledger.CodeOf(r.Err).Retryable() })
 }
 
 func isDone(b *batch) bool {

@@ -26,12 +26,7 @@ func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, caller string, s
 			return fmt.Errorf("take the gate: %w", err)
 		}
 		accountIDs, transferIDs := named(specs)
-		if err := j.sql.AccountsLockSerialised(ctx, tx, dbsqlc.AccountsLockSerialisedParams{
-			LedgerID: book.id, AccountIds: accountIDs,
-		}); err != nil {
-			return fmt.Errorf("lock accounts: %w", err)
-		}
-		books, numbers, err := j.loadBooks(ctx, tx, book.id, accountIDs, transferIDs)
+		books, numbers, err := j.lockAndLoad(ctx, tx, book.id, accountIDs, transferIDs)
 		if err != nil {
 			return err
 		}
@@ -60,15 +55,35 @@ func named(specs []ledger.TransferSpec) (accountIDs, transferIDs []string) {
 	return slices.Sorted(maps.Keys(accounts)), slices.Sorted(maps.Keys(transfers))
 }
 
+// lockAndLoad locks the serialised accounts and then reads what deciding needs. An account can come into being between the
+// two, with a floor, and another server may hold its lock; it is read and not locked, and so everything is done again. What
+// is locked by then stays locked, so this may be out of order, and the deadlock that it may cause is retried.
+func (j *Journal) lockAndLoad(ctx context.Context, tx pgx.Tx, ledgerID int32, accountIDs, transferIDs []string) (*ledger.Books, accountNumbers, error) {
+	for {
+		nos, err := j.sql.AccountsLockSerialised(ctx, tx, dbsqlc.AccountsLockSerialisedParams{LedgerID: ledgerID, AccountIds: accountIDs})
+		if err != nil {
+			return nil, nil, fmt.Errorf("lock accounts: %w", err)
+		}
+		locked := make(map[int64]bool, len(nos))
+		for _, no := range nos {
+			locked[no] = true
+		}
+		books, numbers, unlocked, err := j.loadBooks(ctx, tx, ledgerID, accountIDs, transferIDs, locked)
+		if err != nil || !unlocked {
+			return books, numbers, err
+		}
+	}
+}
+
 // accountNumbers translates ids of accounts to their numbers in the database.
 type accountNumbers map[ledger.AccountID]int64
 
-// loadBooks reads what deciding needs. The locks are held, so it stays true until the commit; only ids can still be taken
-// by others, which the INSERT finds out.
-func (j *Journal) loadBooks(ctx context.Context, tx pgx.Tx, ledgerID int32, accountIDs, transferIDs []string) (*ledger.Books, accountNumbers, error) {
+// loadBooks reads what deciding needs. With the locks held it stays true until the commit; only ids can still be taken by
+// others, which the INSERT finds out. It reports whether it met a serialised account that is not locked.
+func (j *Journal) loadBooks(ctx context.Context, tx pgx.Tx, ledgerID int32, accountIDs, transferIDs []string, locked map[int64]bool) (_ *ledger.Books, _ accountNumbers, unlocked bool, _ error) {
 	accounts, err := j.sql.AccountsForPosting(ctx, tx, dbsqlc.AccountsForPostingParams{LedgerID: ledgerID, AccountIds: accountIDs})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read accounts: %w", err)
+		return nil, nil, false, fmt.Errorf("read accounts: %w", err)
 	}
 	books, numbers := ledger.NewBooks(), accountNumbers{}
 	names := accountNames{}
@@ -80,16 +95,17 @@ func (j *Journal) loadBooks(ctx context.Context, tx pgx.Tx, ledgerID int32, acco
 		}
 		books.AddAccount(a, a.Type.Signed(ledger.Debit, row.Sum))
 		numbers[a.ID] = row.AccountNo
+		unlocked = unlocked || a.Serialised && !locked[row.AccountNo]
 		names[row.AccountNo] = accountName{a.ID, a.Currency}
 	}
 	existing, err := j.transfers(ctx, tx, ledgerID, transferIDs, names)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	for _, t := range existing {
 		books.AddTransfer(t)
 	}
-	return books, numbers, nil
+	return books, numbers, unlocked, nil
 }
 
 // insert writes new records and gives each its sequence and time.

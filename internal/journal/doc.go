@@ -7,7 +7,7 @@
 // Post takes a list. It is cut into batches, and each batch is one READ COMMITTED transaction (batch.go):
 //
 //  1. the gate of the ledger, shared
-//  2. row locks on the serialised accounts of the batch, in the order of their numbers
+//  2. row locks on the serialised accounts of the batch, in the order of their ids; done again if one has come into being meanwhile
 //  3. the accounts' rules and balances, and the transfers that have these ids already
 //  4. ledger.Books decides, in the order of arrival
 //  5. one INSERT of what was newly decided, refusals included; it draws the numbers

@@ -138,14 +138,17 @@ func (j *Journal) public(ctx context.Context, doing string, err error) error {
 		return typed
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ledger.Errorf(ledger.CodeCancelled, "%s: the caller cancelled the request", doing)
-	case ctx.Err() != nil, deadlineWithin(ctx, longestPause): // Nobody begins a pause that the deadline would cut short.
+	case ctx.Err() != nil:
 		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
 	}
-	switch pg.Classify(err) {
-	case pg.Again:
+	class := pg.Classify(err)
+	switch {
+	case class != pg.Fault && deadlineWithin(ctx, longestPause): // A pause that the deadline would cut short is not begun.
+		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
+	case class == pg.Again:
 		j.log.Warn("retries spent", "doing", doing, "error", err)
 		return ledger.Errorf(ledger.CodeConflict, "%s: lost to concurrent transactions too often; send it again", doing)
-	case pg.Unavailable, pg.LockTimeout:
+	case class == pg.Unavailable, class == pg.LockTimeout:
 		j.log.Warn("database unavailable", "doing", doing, "error", err)
 		return &ledger.Error{
 			Code:       ledger.CodeUnavailable,

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/khata-ledger/khata/internal/pg"
@@ -19,8 +20,7 @@ const (
 type PostResult struct {
 	// Transfer is the record, posted or refused; nil with an error. It must not be changed: equal requests share it.
 	Transfer *ledger.Transfer
-	// Replayed reports whether the record was there before this request. It may also be true where an earlier try within this
-	// request wrote it and its answer was lost.
+	// Replayed reports whether the record was there before this request.
 	Replayed bool
 	// Balances are those of the transfer's accounts as of its sequence, if they were asked for.
 	Balances []ledger.Balance
@@ -51,15 +51,15 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 			continue
 		}
 		if b.full(spec) {
-			if err := j.run(ctx, book, caller, b, results); err != nil {
+			if err := j.run(ctx, book, caller, &b, results); err != nil {
 				return nil, err
 			}
-			b = batch{}
+			b = batch{open: b.open}
 		}
 		b.add(i, spec)
 	}
 	if len(b.specs) > 0 {
-		if err := j.run(ctx, book, caller, b, results); err != nil {
+		if err := j.run(ctx, book, caller, &b, results); err != nil {
 			return nil, err
 		}
 	}
@@ -71,6 +71,9 @@ type batch struct {
 	specs   []ledger.TransferSpec
 	places  []int
 	entries int
+	// open is why the outcome of an earlier batch of the call is not known. Later ones are then not begun: a payment would be
+	// refused, for ever, for want of the deposit before it in the same call.
+	open error
 }
 
 func (b *batch) full(next ledger.TransferSpec) bool {
@@ -85,7 +88,16 @@ func (b *batch) add(place int, spec ledger.TransferSpec) {
 
 // run decides a batch and puts what became of it in its places among the results. It returns an error only if the caller's
 // context ended first.
-func (j *Journal) run(ctx context.Context, book ledgerRow, caller string, b batch, results []PostResult) error {
+func (j *Journal) run(ctx context.Context, book ledgerRow, caller string, b *batch, results []PostResult) error {
+	if ctx.Err() != nil {
+		return j.public(ctx, "post", ctx.Err())
+	}
+	if b.open != nil {
+		for _, place := range b.places {
+			results[place].Err = b.open
+		}
+		return nil
+	}
 	budget, cancel := j.within(context.WithoutCancel(ctx))
 	select {
 	case j.slots <- struct{}{}:
@@ -94,27 +106,29 @@ func (j *Journal) run(ctx context.Context, book ledgerRow, caller string, b batc
 		return j.public(ctx, "post", ctx.Err())
 	case <-budget.Done():
 		cancel()
+		b.open = &ledger.Error{
+			Code: ledger.CodeUnavailable, Message: "post: no turn within the time there was; send it again", RetryAfter: time.Second,
+		}
 		for _, place := range b.places {
-			results[place].Err = &ledger.Error{
-				Code: ledger.CodeUnavailable, Message: "post: no turn within the time there was; send it again", RetryAfter: time.Second,
-			}
+			results[place].Err = b.open
 		}
 		return nil
 	}
 	// From here the batch is nobody's to cancel: pgx would break the connection, and others may be in it.
 	done := make(chan []PostResult, 1)
+	specs := b.specs
 	j.batches.Go(func() {
 		defer cancel()
 		defer func() { <-j.slots }()
-		started := time.Now()
-		decided := j.decide(budget, book, caller, b.specs)
-		j.config.Metrics.batchEnded(decided, time.Since(started))
-		done <- decided
+		done <- j.decideSafely(budget, book, caller, specs)
 	})
 	select {
 	case decided := <-done:
 		for i, place := range b.places {
 			results[place] = decided[i]
+			if ledger.CodeOf(decided[i].Err).Open() {
+				b.open = decided[i].Err
+			}
 		}
 		return nil
 	case <-ctx.Done():
@@ -122,15 +136,33 @@ func (j *Journal) run(ctx context.Context, book ledgerRow, caller string, b batc
 	}
 }
 
+// decideSafely decides a batch, and keeps a bug that it meets from ending the server, and with it everybody's requests.
+func (j *Journal) decideSafely(ctx context.Context, book ledgerRow, caller string, specs []ledger.TransferSpec) (decided []PostResult) {
+	started := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			j.log.Error("panic", "doing", "post", "panic", p, "stack", string(debug.Stack()))
+			decided = failed(specs, ledger.Errorf(ledger.CodeInternal, "post: internal error"))
+		}
+		j.config.Metrics.batchEnded(decided, time.Since(started))
+	}()
+	return j.decide(ctx, book, caller, specs)
+}
+
 // decide runs a batch until its outcome is known or its time is up. If the database refuses to take it, it is split until
 // the culprit stands alone.
 func (j *Journal) decide(ctx context.Context, book ledgerRow, caller string, specs []ledger.TransferSpec) []PostResult {
 	var results []PostResult
+	ours := drawn{}
 	err := j.retry(ctx, func() (err error) {
 		results, err = j.tryBatch(ctx, book, caller, specs)
+		if errors.Is(err, pg.ErrUnknown) {
+			ours.note(results)
+		}
 		return err
 	})
 	if err == nil {
+		ours.claim(results)
 		j.janitor.wrote(&j.janitor.transfers, len(results))
 		return results
 	}
@@ -139,12 +171,36 @@ func (j *Journal) decide(ctx context.Context, book ledgerRow, caller string, spe
 		half := len(specs) / 2
 		return append(j.decide(ctx, book, caller, specs[:half]), j.decide(ctx, book, caller, specs[half:])...)
 	}
-	err = j.public(context.Background(), "post", err)
-	results = make([]PostResult, len(specs))
+	return failed(specs, j.public(context.Background(), "post", err))
+}
+
+func failed(specs []ledger.TransferSpec, err error) []PostResult {
+	results := make([]PostResult, len(specs))
 	for i := range results {
 		results[i].Err = err
 	}
 	return results
+}
+
+// drawn has the sequences that tries of ours drew before the answer to their commit was lost. If such a commit turns out to
+// have happened, its records are this request's own, and not replays.
+type drawn map[ledger.TransferID]int64
+
+func (d drawn) note(results []PostResult) {
+	for _, r := range results {
+		if r.Err == nil && !r.Replayed {
+			d[r.Transfer.ID] = r.Transfer.Sequence
+		}
+	}
+}
+
+func (d drawn) claim(results []PostResult) {
+	for i, r := range results {
+		if r.Err == nil && r.Replayed && r.Transfer.Sequence != 0 && d[r.Transfer.ID] == r.Transfer.Sequence {
+			results[i].Replayed = false
+			delete(d, r.Transfer.ID) // The second of two equal requests is a replay all the same.
+		}
+	}
 }
 
 // WithBalances adds to results the balances of their accounts as of their sequence. Since it waits for the horizon, they

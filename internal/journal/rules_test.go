@@ -1014,7 +1014,8 @@ func TestRules_PlansSort(t *testing.T) {
 				return err
 			}), "ModifyTable", "transfer_id", true)
 			if plan := explain(t, func(db dbsqlc.DBTX) error {
-				return queries.AccountsLockSerialised(t.Context(), db, dbsqlc.AccountsLockSerialisedParams{LedgerID: 1, AccountIds: ids})
+				_, err := queries.AccountsLockSerialised(t.Context(), db, dbsqlc.AccountsLockSerialisedParams{LedgerID: 1, AccountIds: ids})
+				return err
 			}); !locksInOrder(plan) {
 				text, _ := json.MarshalIndent(plan, "", " ")
 				t.Errorf("the accounts are locked in any order:\n%s", text)

@@ -39,8 +39,6 @@ var settings = map[string]string{
 	"tcp_keepalives_idle":     "5",
 	"tcp_keepalives_interval": "2",
 	"tcp_keepalives_count":    "3",
-	// A WARNING at a commit says that it was not waited for, and must not go unheard.
-	"client_min_messages": "warning",
 	// Compiling a plan costs more than any of our queries, and so does planning it again for every list of keys: they all
 	// look rows up key by key.
 	"jit":             "off",
@@ -62,6 +60,8 @@ func Connect(ctx context.Context, config Config) (*pgxpool.Pool, error) {
 			pc.ConnConfig.RuntimeParams[name] = value
 		}
 	}
+	// A WARNING at a commit says that it was not waited for, and must not go unheard, whatever the DSN says.
+	pc.ConnConfig.RuntimeParams["client_min_messages"] = "warning"
 	if config.Dial != nil {
 		pc.ConnConfig.DialFunc = config.Dial
 	}

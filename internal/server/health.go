@@ -10,8 +10,43 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
+
+// healthService is gRPC's health service, whose watchers are sent away when the server stops: an open stream would hold
+// it up.
+type healthService struct {
+	*health.Server
+	life context.Context
+	end  context.CancelFunc
+}
+
+func newHealthService() *healthService {
+	life, end := context.WithCancel(context.Background())
+	return &healthService{Server: health.NewServer(), life: life, end: end}
+}
+
+func (h *healthService) stop() {
+	h.Shutdown()
+	h.end()
+}
+
+// Watch implements grpc.health.v1.Health.
+func (h *healthService) Watch(in *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(h.life, cancel)()
+	return h.Server.Watch(in, watcher{stream, ctx})
+}
+
+type watcher struct {
+	healthpb.Health_WatchServer
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (w watcher) Context() context.Context { return w.ctx }
 
 // readiness is whether the server should be sent requests.
 type readiness struct{ up atomic.Bool }

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
@@ -45,7 +44,7 @@ type Server struct {
 	pool    *pgxpool.Pool
 	journal *journal.Journal
 	grpc    *grpc.Server
-	health  *health.Server
+	health  *healthService
 	http    *http.Server
 
 	grpcListener, httpListener net.Listener
@@ -78,7 +77,7 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	registry := prometheus.NewRegistry()
 	s.journal = journal.New(s.pool, journal.Config{Logger: config.Logger, Metrics: journal.NewMetrics(registry)})
 	s.grpc = grpcapi.New(s.journal, config.Logger)
-	s.health = health.NewServer()
+	s.health = newHealthService()
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.http = &http.Server{Handler: s.routes(registry), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
@@ -105,10 +104,10 @@ func (s *Server) Failed() <-chan error { return s.failed }
 // drainTimeout it cuts the rest off; what was committed is answered to the retry.
 func (s *Server) Stop() {
 	s.config.Logger.Info("stopping")
-	s.ready.set(false)
-	s.health.Shutdown()
 	s.stopWatch()
 	<-s.watched
+	s.ready.set(false)
+	s.health.stop()
 	drained := make(chan struct{})
 	go func() {
 		s.grpc.GracefulStop()
@@ -149,6 +148,9 @@ func listenLoopback(ctx context.Context, what, address string) (net.Listener, er
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s: %w", what, err)
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() { // whatever "localhost" means here
+		return nil, errors.Join(fmt.Errorf("%s address %q is %s here, which is not on loopback", what, address, at.IP), listener.Close())
 	}
 	return listener, nil
 }

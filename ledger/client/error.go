@@ -16,7 +16,7 @@ var fallbacks = map[codes.Code]ledger.Code{
 	codes.InvalidArgument:   ledger.CodeInvalidArgument,
 	codes.Unauthenticated:   ledger.CodeUnauthenticated,
 	codes.PermissionDenied:  ledger.CodePermissionDenied,
-	codes.ResourceExhausted: ledger.CodeInvalidArgument, // a message over the limit: again it would be as large
+	codes.ResourceExhausted: ledger.CodeOverloaded,      // a proxy's limit; see tooLarge
 	codes.Unimplemented:     ledger.CodeInvalidArgument, // an older server
 	codes.Aborted:           ledger.CodeConflict,
 	codes.Unavailable:       ledger.CodeUnavailable,
@@ -32,10 +32,18 @@ func fromGRPC(err error) error {
 	return fromStatus(status.Convert(err))
 }
 
+// tooLarge reports whether gRPC itself refused a message over the limit, for which it has no code of its own.
+func tooLarge(st *status.Status) bool {
+	return st.Code() == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max")
+}
+
 func fromStatus(st *status.Status) error {
 	e := &ledger.Error{Code: ledger.CodeInternal, Message: st.Message()}
 	if code, ok := fallbacks[st.Code()]; ok {
 		e.Code = code
+	}
+	if tooLarge(st) {
+		e.Code = ledger.CodeInvalidArgument // Again it would be as large. The server's own answers stay below the limit.
 	}
 	for _, detail := range st.Details() {
 		switch d := detail.(type) {

@@ -74,6 +74,12 @@ func (c *Client) PostTransfers(ctx context.Context, specs []ledger.TransferSpec)
 			req.Transfers = append(req.Transfers, encodeTransfer(specs[place]))
 		}
 		resp, err := call(ctx, c, c.api.PostTransfers, req)
+		if err != nil && len(places) < len(specs) {
+			for _, place := range places { // The others are known, and stay so.
+				results[place].Err = err
+			}
+			return results, nil
+		}
 		if err != nil {
 			return nil, err
 		}
