@@ -132,6 +132,7 @@ id is taken by other content), 5 not found, 6 unavailable (the outcome is open: 
 		a.entriesCommand(), a.importCommand(), a.versionCommand(),
 	)
 	wrapArgs(root)
+	showVariables(root)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return root
 }

@@ -18,6 +18,19 @@ func exclude(cmd *cobra.Command, flag string, others ...string) {
 	}
 }
 
+// showVariables adds to the help of each flag the variable that sets it.
+func showVariables(cmd *cobra.Command) {
+	add := func(f *pflag.Flag) {
+		if name := " [" + environmentName(f.Name) + "]"; f.Name != "help" && !strings.HasSuffix(f.Usage, name) {
+			f.Usage += name
+		}
+	}
+	cmd.LocalFlags().VisitAll(add)
+	for _, sub := range cmd.Commands() {
+		showVariables(sub)
+	}
+}
+
 // applyEnvironment gives each flag that the command line does not set the value of its variable: KHATA_DATA_DIR for
 // --data-dir.
 func (a *app) applyEnvironment(cmd *cobra.Command) error {

@@ -18,7 +18,9 @@ first time, as a superuser:
 
   CREATE ROLE khata_owner LOGIN PASSWORD '...';
   CREATE ROLE khata_service LOGIN PASSWORD '...';
-  CREATE DATABASE khata OWNER khata_owner;`,
+  CREATE DATABASE khata OWNER khata_owner;
+  REVOKE CONNECT, TEMPORARY ON DATABASE khata FROM PUBLIC;
+  GRANT CONNECT ON DATABASE khata TO khata_service;`,
 	}
 	cmd.PersistentFlags().StringVar(&dsn, "dsn", "", "the database, as URL or key=value (its owner)")
 	cmd.AddCommand(&cobra.Command{
