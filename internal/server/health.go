@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/khata-ledger/khata/internal/pg"
 )
 
 // healthService is gRPC's health service, whose watchers are sent away when the server stops: an open stream would hold
@@ -58,7 +60,8 @@ const (
 	watchEvery, watchPatience = time.Second, 2 * time.Second
 )
 
-// watchDatabase keeps readiness, and the gRPC health service, true to whether the database answers.
+// watchDatabase keeps readiness, and the gRPC health service, true to whether the database answers, and still keeps what it
+// acknowledges: its settings can change while it runs.
 func (s *Server) watchDatabase(ctx context.Context) {
 	defer close(s.watched)
 	ticker := time.NewTicker(watchEvery)
@@ -69,14 +72,12 @@ func (s *Server) watchDatabase(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		ping, cancel := context.WithTimeout(ctx, watchPatience)
-		err := s.pool.Ping(ping)
-		cancel()
+		err := s.look(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if up := err == nil; up != s.ready.up.Load() {
-			s.config.Logger.Warn("database", "answers", up, "error", err)
+			s.config.Logger.Warn("database", "usable", up, "error", err)
 			s.ready.set(up)
 			status := healthpb.HealthCheckResponse_SERVING
 			if !up {
@@ -85,6 +86,16 @@ func (s *Server) watchDatabase(ctx context.Context) {
 			s.health.SetServingStatus("", status)
 		}
 	}
+}
+
+func (s *Server) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, watchPatience)
+	defer cancel()
+	lax, err := pg.NotDurable(ctx, s.probe)
+	if err == nil && len(lax) > 0 && !s.config.Unsafe {
+		return &pg.Unsafe{Reasons: lax}
+	}
+	return err
 }
 
 // routes serves /healthz (the process lives), /readyz (its database answers) and /metrics.
@@ -108,7 +119,7 @@ func (s *Server) routes(registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.ready.up.Load() {
-			http.Error(w, "the database does not answer, or the server is stopping", http.StatusServiceUnavailable)
+			http.Error(w, "the database does not answer or is not safe, or the server is stopping", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ready")

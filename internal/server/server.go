@@ -42,6 +42,7 @@ const drainTimeout = 12 * time.Second
 type Server struct {
 	config  Config
 	pool    *pgxpool.Pool
+	probe   *pgxpool.Pool // for the watch alone: a pool that is busy is not a database that is away
 	journal *journal.Journal
 	grpc    *grpc.Server
 	health  *healthService
@@ -71,6 +72,11 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 		return nil, err
 	}
 	if err := s.preflight(ctx); err != nil {
+		s.pool.Close()
+		return nil, err
+	}
+	s.probe, err = pg.Connect(ctx, pg.Config{DSN: config.DSN, MaxConns: 1})
+	if err != nil {
 		s.pool.Close()
 		return nil, err
 	}
@@ -122,6 +128,7 @@ func (s *Server) Stop() {
 	_ = s.http.Close()
 	s.journal.Close()
 	s.pool.Close()
+	s.probe.Close()
 	s.config.Logger.Info("stopped")
 }
 
