@@ -96,7 +96,7 @@ SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.name, coalesce
 -- The first state of each account, which a repeated request to create it is compared with.
 SELECT DISTINCT ON (c.account_no)
        a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
-       c.serialised, c.changed_by
+       c.serialised
   FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT b.ledger_id, b.account_no, b.account_id FROM account b
                             WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a

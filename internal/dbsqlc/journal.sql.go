@@ -251,7 +251,7 @@ func (q *Queries) AccountUpdate(ctx context.Context, db DBTX, arg AccountUpdateP
 const AccountsAsCreated = `-- name: AccountsAsCreated :many
 SELECT DISTINCT ON (c.account_no)
        a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
-       c.serialised, c.changed_by
+       c.serialised
   FROM (SELECT unnest($1::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT b.ledger_id, b.account_no, b.account_id FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
@@ -274,7 +274,6 @@ type AccountsAsCreatedRow struct {
 	Metadata   string
 	Floor      *decimal.Decimal
 	Serialised bool
-	ChangedBy  string
 }
 
 // The first state of each account, which a repeated request to create it is compared with.
@@ -296,7 +295,6 @@ func (q *Queries) AccountsAsCreated(ctx context.Context, db DBTX, arg AccountsAs
 			&i.Metadata,
 			&i.Floor,
 			&i.Serialised,
-			&i.ChangedBy,
 		); err != nil {
 			return nil, err
 		}

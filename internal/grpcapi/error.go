@@ -17,8 +17,8 @@ import (
 	"github.com/khata-ledger/khata/ledger"
 )
 
-// Domain is the domain of the ErrorInfo in every error.
-const Domain = "khata"
+// domain is the domain of the ErrorInfo in every error.
+const domain = "khata"
 
 // statusCodes is the one place where a code of ours becomes one of gRPC's. A test checks that none is missing.
 var statusCodes = map[ledger.Code]codes.Code{
@@ -52,7 +52,7 @@ func toStatus(err error) *status.Status {
 	if !errors.As(err, &typed) {
 		typed = ledger.Errorf(ledger.CodeInternal, "internal error")
 	}
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: string(typed.Code), Domain: Domain}}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: string(typed.Code), Domain: domain}}
 	if len(typed.Violations) > 0 {
 		fields := &errdetails.BadRequest{}
 		for _, v := range typed.Violations {

@@ -20,10 +20,7 @@ type Ledger struct {
 }
 
 // ledgerRow is what is remembered of a ledger. It never changes.
-type ledgerRow struct {
-	id   int32
-	name ledger.Name
-}
+type ledgerRow struct{ id int32 }
 
 // CreateLedger makes a ledger. To create one that exists is no error. It returns CodeInvalidArgument.
 func (j *Journal) CreateLedger(ctx context.Context, caller string, name ledger.Name) (Ledger, error) {
@@ -82,7 +79,7 @@ func (j *Journal) ledger(ctx context.Context, name ledger.Name) (ledgerRow, erro
 	if err != nil {
 		return ledgerRow{}, err
 	}
-	found := ledgerRow{id: row.LedgerID, name: name}
+	found := ledgerRow{id: row.LedgerID}
 	j.ledgers.Store(name, found)
 	return found, nil
 }

@@ -68,12 +68,3 @@ func unreachable(err error) bool {
 	}
 	return false
 }
-
-// Constraint returns the name of the constraint that refused the statement, or "".
-func Constraint(err error) string {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return refused.ConstraintName
-	}
-	return ""
-}

@@ -160,14 +160,9 @@ type AccountEntry struct {
 // Entries goes through the entries of an account with the balance after each, in the order of decision or the newest
 // first. Every entry comes exactly once. It ends after an error.
 func (c *Client) Entries(ctx context.Context, id ledger.AccountID, newestFirst bool) iter.Seq2[AccountEntry, error] {
-	return c.EntriesPaged(ctx, id, newestFirst, 0)
-}
-
-// EntriesPaged is Entries with a page size; 0 is the server's.
-func (c *Client) EntriesPaged(ctx context.Context, id ledger.AccountID, newestFirst bool, pageSize int32) iter.Seq2[AccountEntry, error] {
 	return func(yield func(AccountEntry, error) bool) {
 		req := &khatav1.ListEntriesRequest{
-			Ledger: string(c.options.Ledger), Account: string(id), NewestFirst: newestFirst, PageSize: pageSize,
+			Ledger: string(c.options.Ledger), Account: string(id), NewestFirst: newestFirst,
 		}
 		for {
 			resp, err := call(ctx, c, c.api.ListEntries, req)
