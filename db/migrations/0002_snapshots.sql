@@ -140,7 +140,7 @@ $$;
 -- Where the next marks of a ledger stand, as far as there are transfers for them up to a number. It reads these and no more,
 -- however many are behind them: with a sort the planner would read all that there are.
 -- +goose StatementBegin
-CREATE FUNCTION next_marks(ledger_id integer, horizon bigint, at_most integer) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
+CREATE FUNCTION next_marks(ledger_id integer, horizon bigint, at_most integer) RETURNS SETOF bigint LANGUAGE plpgsql STABLE STRICT
     SET search_path = public, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off

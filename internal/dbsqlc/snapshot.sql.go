@@ -70,6 +70,97 @@ func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams)
 	return items, nil
 }
 
+const LedgersDue = `-- name: LedgersDue :many
+SELECT l.ledger_id, extract(epoch FROM clock_timestamp() - t.posted_at)::double precision AS seconds
+  FROM (SELECT g.ledger_id, $1::bigint AS last FROM ledger g) l
+       CROSS JOIN LATERAL (SELECT max(u.sequence) AS sequence FROM transfer u WHERE u.ledger_id = l.ledger_id OFFSET 0) n
+       CROSS JOIN LATERAL next_marks(l.ledger_id, CASE WHEN n.sequence > $2::bigint THEN l.last END, 1) AS m (horizon)
+       CROSS JOIN LATERAL (SELECT v.posted_at FROM transfer v
+                            WHERE v.ledger_id = l.ledger_id AND v.sequence = m.horizon OFFSET 0) t
+`
+
+type LedgersDueParams struct {
+	Last  int64
+	Since int64
+}
+
+type LedgersDueRow struct {
+	LedgerID int32
+	Seconds  float64
+}
+
+// The ledgers that have the transfers for another mark up to a number, and the seconds since the last of these was posted. Only
+// ledgers that have transfers after number "since" are looked at.
+func (q *Queries) LedgersDue(ctx context.Context, db DBTX, arg LedgersDueParams) ([]LedgersDueRow, error) {
+	rows, err := db.Query(ctx, LedgersDue, arg.Last, arg.Since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LedgersDueRow
+	for rows.Next() {
+		var i LedgersDueRow
+		if err := rows.Scan(&i.LedgerID, &i.Seconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const MarkInsert = `-- name: MarkInsert :many
+INSERT INTO mark (ledger_id, horizon)
+SELECT p.ledger_id, m.horizon::bigint
+  FROM (SELECT $1::integer AS ledger_id, $2::bigint AS horizon, $3::integer AS at_most) p
+       CROSS JOIN LATERAL next_marks(p.ledger_id, p.horizon, p.at_most) AS m (horizon)
+ ORDER BY m.horizon
+ON CONFLICT (ledger_id, horizon) DO NOTHING
+RETURNING snapshots
+`
+
+type MarkInsertParams struct {
+	LedgerID int32
+	Horizon  int64
+	AtMost   int32
+}
+
+// The next marks of a ledger, behind a horizon that was waited for. A trigger takes their snapshots.
+func (q *Queries) MarkInsert(ctx context.Context, db DBTX, arg MarkInsertParams) ([]int32, error) {
+	rows, err := db.Query(ctx, MarkInsert, arg.LedgerID, arg.Horizon, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int32
+	for rows.Next() {
+		var snapshots int32
+		if err := rows.Scan(&snapshots); err != nil {
+			return nil, err
+		}
+		items = append(items, snapshots)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const SnapshotLease = `-- name: SnapshotLease :one
+SELECT pg_try_advisory_xact_lock(4248, $1::integer) AS taken
+`
+
+// One server at a time takes the snapshots of a ledger: two would only do the same work twice. 4248 is the class of these
+// locks, as 4247 is that of the gates. It falls with the transaction, whatever becomes of the server.
+func (q *Queries) SnapshotLease(ctx context.Context, db DBTX, ledgerID int32) (bool, error) {
+	row := db.QueryRow(ctx, SnapshotLease, ledgerID)
+	var taken bool
+	err := row.Scan(&taken)
+	return taken, err
+}
+
 const SumThrough = `-- name: SumThrough :one
 SELECT (b.sum + l.sum)::numeric AS sum
   FROM (SELECT $1::integer AS ledger_id, $2::bigint AS account_no, $3::bigint AS sequence) p

@@ -24,6 +24,9 @@ type Config struct {
 	Posters int
 	// StuckAfter is for how long a backend may hold a gate before the janitor terminates it. Default 30 s.
 	StuckAfter time.Duration
+	// SnapshotEvery is how often the job that takes snapshots looks whether some are due. Default 500 ms; a negative one turns
+	// the job off.
+	SnapshotEvery time.Duration
 	// Logger gets what callers are not told. Default: discard.
 	Logger *slog.Logger
 	// Metrics may be nil.
@@ -39,6 +42,9 @@ func (c Config) withDefaults(pool *pgxpool.Pool) Config {
 	}
 	if c.StuckAfter == 0 {
 		c.StuckAfter = 30 * time.Second
+	}
+	if c.SnapshotEvery == 0 {
+		c.SnapshotEvery = 500 * time.Millisecond
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -58,8 +64,9 @@ type Journal struct {
 	slots   chan struct{}
 	batches sync.WaitGroup
 
-	stop    context.CancelFunc
-	janitor *janitor
+	stop      context.CancelFunc
+	janitor   *janitor
+	snapshots snapshots
 }
 
 // New makes a Journal on a pool of package pg, which stays the caller's to close after Close.
@@ -69,8 +76,10 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	j := &Journal{
 		pool: pool, config: config, sql: dbsqlc.New(), log: config.Logger,
 		slots: make(chan struct{}, config.Posters), stop: stop, janitor: newJanitor(),
+		snapshots: snapshots{ended: make(chan struct{})},
 	}
 	go j.runJanitor(ctx)
+	go j.runSnapshots(ctx)
 	return j
 }
 
@@ -78,6 +87,7 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 func (j *Journal) Close() {
 	j.stop()
 	<-j.janitor.ended
+	<-j.snapshots.ended
 	j.batches.Wait()
 }
 

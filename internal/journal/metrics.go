@@ -16,6 +16,10 @@ type Metrics struct {
 	batchSize prometheus.Histogram
 	batchTime prometheus.Histogram
 	horizon   prometheus.Histogram
+
+	snapshots        prometheus.Counter
+	snapshotFailures prometheus.Counter
+	snapshotLag      prometheus.Gauge
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -41,7 +45,17 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}),
 	}
-	registry.MustRegister(m.transfers, m.retries, m.batchSize, m.batchTime, m.horizon)
+	m.snapshots = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "khata_snapshots_total", Help: "Snapshots of accounts' sums that this server took.",
+	})
+	m.snapshotFailures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "khata_snapshot_failures_total", Help: "Rounds of the snapshot job that failed.",
+	})
+	m.snapshotLag = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "khata_snapshot_lag_seconds",
+		Help: "For how long the oldest snapshots that are due have been due, on whichever server; 0 where none are.",
+	})
+	registry.MustRegister(m.transfers, m.retries, m.batchSize, m.batchTime, m.horizon, m.snapshots, m.snapshotFailures, m.snapshotLag)
 	return m
 }
 
@@ -58,6 +72,24 @@ func (m *Metrics) retried(class pg.Class) {
 func (m *Metrics) horizonWaited(d time.Duration) {
 	if m != nil {
 		m.horizon.Observe(d.Seconds())
+	}
+}
+
+func (m *Metrics) snapshotsTaken(n int) {
+	if m != nil {
+		m.snapshots.Add(float64(n))
+	}
+}
+
+func (m *Metrics) snapshotRoundFailed() {
+	if m != nil {
+		m.snapshotFailures.Inc()
+	}
+}
+
+func (m *Metrics) snapshotsLag(seconds float64) {
+	if m != nil {
+		m.snapshotLag.Set(seconds)
 	}
 }
 
