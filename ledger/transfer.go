@@ -101,7 +101,7 @@ func validateTime(t *time.Time, field string) error {
 		return nil
 	case t.Nanosecond()%1000 != 0:
 		return Invalid(field, "%s is finer than a microsecond", t.Format(time.RFC3339Nano))
-	case t.Year() < 1 || t.Year() > 9999:
+	case outOfRange(t):
 		return Invalid(field, "is outside the years 1 to 9999")
 	}
 	return nil
@@ -181,8 +181,11 @@ type Balance struct {
 	Currency Currency
 	// Posted is the sum of the entries, in the account's normal direction.
 	Posted decimal.Decimal
-	// Version is the sequence of the last entry in that sum; 0 where there is none.
+	// Version is the sequence of the last entry in that sum; 0 where there is none. Of a balance as of an effective time it is
+	// that of the account's last entry through AsOf: only a later one can change the balance.
 	Version int64
+	// AsOf is the number of the last transfer that the balance takes notice of, if it was asked for as of a point; otherwise 0.
+	AsOf int64
 }
 
 // Differences names the fields in which a request differs from the record of its id: entries by value and without their

@@ -43,3 +43,52 @@ SELECT p.ledger_id, m.horizon::bigint
  ORDER BY m.horizon
 ON CONFLICT (ledger_id, horizon) DO NOTHING
 RETURNING snapshots;
+
+-- name: Clock :one
+SELECT clock_timestamp()::timestamptz AS now;
+
+-- name: MarkBehind :one
+-- Whether a ledger has a mark at or above a number: what lies below is then final.
+SELECT EXISTS (SELECT FROM mark m WHERE m.ledger_id = @ledger_id AND m.horizon >= @sequence) AS behind;
+
+-- name: FlushNumbers :exec
+-- Makes sure that the numbers drawn so far are never drawn again, whatever crashes: a number of which nothing was committed
+-- may be in the log only. A message in the log has its commit flush all before it.
+SELECT pg_logical_emit_message(true, 'khata', '')::text AS position;
+
+-- name: StretchesAround :many
+-- Which numbers have to be looked at one by one to tell which transfers were posted at or before a time.
+SELECT r.after::bigint AS after, r.through::bigint AS through
+  FROM (SELECT @ledger_id::integer AS ledger_id, @at::timestamptz AS at, @horizon::bigint AS horizon) p
+       CROSS JOIN LATERAL stretches_around(p.ledger_id, p.at, p.horizon) AS r (after, through)
+ ORDER BY r.after;
+
+-- name: BalancesByTime :many
+-- The balance of each account over the transfers posted at or before a time: those up to number "base", and of those in the
+-- stretches the ones that were. By value date, entries for which the two times lie on different sides are put right.
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, (b.sum + s.sum + v.sum)::numeric AS sum,
+       (CASE WHEN @by_value_date::boolean
+             THEN coalesce((SELECT e.sequence FROM entry e
+                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= @horizon::bigint
+                             ORDER BY e.sequence DESC LIMIT 1), 0)
+             ELSE greatest(b.version, s.version) END)::bigint AS version
+  FROM (SELECT unnest(@account_ids::text[]) AS account_id, @base::bigint AS base) n
+       CROSS JOIN LATERAL (SELECT * FROM account c
+                            WHERE c.ledger_id = @ledger_id AND c.account_id = n.account_id OFFSET 0) a
+       CROSS JOIN LATERAL balance_through(a.ledger_id, a.account_no, n.base) AS b (sum, version)
+       CROSS JOIN LATERAL (
+           SELECT coalesce(sum(e.amount), 0) AS sum, max(e.sequence) AS version
+             FROM (SELECT unnest(@afters::bigint[]) AS after, unnest(@throughs::bigint[]) AS through) r
+                  CROSS JOIN LATERAL (SELECT f.sequence, f.amount FROM entry f
+                                       WHERE f.ledger_id = a.ledger_id AND f.account_no = a.account_no
+                                         AND f.sequence > r.after AND f.sequence <= r.through OFFSET 0) e
+                  CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
+                                       WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
+            WHERE t.posted_at <= @at::timestamptz) s
+       CROSS JOIN LATERAL (
+           SELECT CASE WHEN @by_value_date::boolean
+                       THEN (SELECT coalesce(sum(CASE WHEN d.effective_at <= @at::timestamptz THEN d.amount ELSE -d.amount END), 0)
+                               FROM value_dated_entry d
+                              WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no AND d.sequence <= @horizon::bigint
+                                AND (d.effective_at <= @at::timestamptz) <> (d.posted_at <= @at::timestamptz))
+                       ELSE 0 END AS sum) v;

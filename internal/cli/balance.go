@@ -10,17 +10,28 @@ import (
 )
 
 func (a *app) balanceCommand() *cobra.Command {
-	return a.clientFlags(&cobra.Command{
+	var f asOfFlags
+	cmd := a.clientFlags(&cobra.Command{
 		Use:   "balance ACCOUNT...",
 		Short: "Show the balances of accounts at one point in time",
-		Args:  cobra.MinimumNArgs(1),
+		Long: `Show the balances of accounts at one point in time: now, or as of a point of the past, what lies exactly on it included.
+
+  khata balance wallet:shimul --at-sequence 88412              the transfers up to this one: final
+  khata balance wallet:shimul --at-posted 2026-11-30T18:00:00Z the transfers posted by then: final
+  khata balance wallet:shimul --at-effective 2026-11-30T18:00:00Z
+                              the transfers that took effect by then, by their value date where they have one, as known now`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := f.asOf(cmd)
+			if err != nil {
+				return err
+			}
 			ids := make([]ledger.AccountID, len(args))
 			for i, arg := range args {
 				ids[i] = ledger.AccountID(arg)
 			}
 			return a.withClient(func(c *client.Client) error {
-				balances, err := c.Balances(cmd.Context(), ids)
+				balances, err := c.BalancesAsOf(cmd.Context(), ids, at)
 				if err != nil {
 					return err
 				}
@@ -33,6 +44,36 @@ func (a *app) balanceCommand() *cobra.Command {
 			})
 		},
 	})
+	f.add(cmd)
+	return cmd
+}
+
+// asOfFlags are the flags for a point of the past.
+type asOfFlags struct {
+	sequence          int64
+	posted, effective string
+}
+
+func (f *asOfFlags) add(cmd *cobra.Command) {
+	cmd.Flags().Int64Var(&f.sequence, "at-sequence", 0, "as of the transfer with this sequence")
+	cmd.Flags().StringVar(&f.posted, "at-posted", "", "as of this time of posting, RFC 3339, such as 2026-11-30T18:00:00Z")
+	cmd.Flags().StringVar(&f.effective, "at-effective", "", "as of this effective time, RFC 3339")
+	exclude(cmd, "at-sequence", "at-posted", "at-effective")
+	exclude(cmd, "at-posted", "at-sequence", "at-effective")
+	exclude(cmd, "at-effective", "at-sequence", "at-posted")
+}
+
+func (f *asOfFlags) asOf(cmd *cobra.Command) (at ledger.AsOf, err error) {
+	if cmd.Flags().Changed("at-sequence") {
+		at.Sequence = &f.sequence
+	}
+	if at.PostedAt, err = parseTime("--at-posted", f.posted); err != nil {
+		return at, err
+	}
+	if at.EffectiveAt, err = parseTime("--at-effective", f.effective); err != nil {
+		return at, err
+	}
+	return at, at.Validate()
 }
 
 func (a *app) entriesCommand() *cobra.Command {

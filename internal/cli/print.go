@@ -76,11 +76,13 @@ type balanceJSON struct {
 	Currency string `json:"currency"`
 	Posted   string `json:"posted"`
 	Version  int64  `json:"version"`
+	// AsOf is of a balance as of a point.
+	AsOf int64 `json:"as_of_sequence,omitempty"`
 }
 
 func toBalanceJSON(b ledger.Balance) balanceJSON {
 	return balanceJSON{
-		Account: string(b.Account), Currency: string(b.Currency.Code), Version: b.Version,
+		Account: string(b.Account), Currency: string(b.Currency.Code), Version: b.Version, AsOf: b.AsOf,
 		Posted: ledger.FormatAmount(b.Posted, b.Currency.Scale),
 	}
 }

@@ -89,17 +89,25 @@ func (f postFlags) spec() (ledger.TransferSpec, error) {
 	if spec.Entries, err = f.readEntries(); err != nil {
 		return spec, err
 	}
-	if f.effectiveAt != "" {
-		t, err := time.Parse(time.RFC3339Nano, f.effectiveAt)
-		if err != nil {
-			return spec, usagef("--effective-at %q is not RFC 3339, such as 2026-11-29T00:00:00Z", f.effectiveAt)
-		}
-		spec.EffectiveAt = &t
+	if spec.EffectiveAt, err = parseTime("--effective-at", f.effectiveAt); err != nil {
+		return spec, err
 	}
 	if spec.Metadata, err = ledger.ParseMetadata(f.metadata, "metadata"); err != nil {
 		return spec, err
 	}
 	return spec, spec.Validate()
+}
+
+// parseTime reads the time that a flag gives, if it gives one.
+func parseTime(flag, text string) (*time.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil, usagef("%s %q is not RFC 3339, such as 2026-11-29T00:00:00Z", flag, text)
+	}
+	return &t, nil
 }
 
 func (f postFlags) readEntries() ([]ledger.Entry, error) {

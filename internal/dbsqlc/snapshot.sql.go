@@ -7,6 +7,7 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 
 	"github.com/shopspring/decimal"
 )
@@ -70,6 +71,117 @@ func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams)
 	return items, nil
 }
 
+const BalancesByTime = `-- name: BalancesByTime :many
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, (b.sum + s.sum + v.sum)::numeric AS sum,
+       (CASE WHEN $1::boolean
+             THEN coalesce((SELECT e.sequence FROM entry e
+                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= $2::bigint
+                             ORDER BY e.sequence DESC LIMIT 1), 0)
+             ELSE greatest(b.version, s.version) END)::bigint AS version
+  FROM (SELECT unnest($3::text[]) AS account_id, $4::bigint AS base) n
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account c
+                            WHERE c.ledger_id = $5 AND c.account_id = n.account_id OFFSET 0) a
+       CROSS JOIN LATERAL balance_through(a.ledger_id, a.account_no, n.base) AS b (sum, version)
+       CROSS JOIN LATERAL (
+           SELECT coalesce(sum(e.amount), 0) AS sum, max(e.sequence) AS version
+             FROM (SELECT unnest($6::bigint[]) AS after, unnest($7::bigint[]) AS through) r
+                  CROSS JOIN LATERAL (SELECT f.sequence, f.amount FROM entry f
+                                       WHERE f.ledger_id = a.ledger_id AND f.account_no = a.account_no
+                                         AND f.sequence > r.after AND f.sequence <= r.through OFFSET 0) e
+                  CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
+                                       WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
+            WHERE t.posted_at <= $8::timestamptz) s
+       CROSS JOIN LATERAL (
+           SELECT CASE WHEN $1::boolean
+                       THEN (SELECT coalesce(sum(CASE WHEN d.effective_at <= $8::timestamptz THEN d.amount ELSE -d.amount END), 0)
+                               FROM value_dated_entry d
+                              WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no AND d.sequence <= $2::bigint
+                                AND (d.effective_at <= $8::timestamptz) <> (d.posted_at <= $8::timestamptz))
+                       ELSE 0 END AS sum) v
+`
+
+type BalancesByTimeParams struct {
+	ByValueDate bool
+	Horizon     int64
+	AccountIds  []string
+	Base        int64
+	LedgerID    int32
+	Afters      []int64
+	Throughs    []int64
+	At          time.Time
+}
+
+type BalancesByTimeRow struct {
+	AccountNo int64
+	AccountID string
+	Type      string
+	Currency  string
+	Scale     int16
+	Sum       decimal.Decimal
+	Version   int64
+}
+
+// The balance of each account over the transfers posted at or before a time: those up to number "base", and of those in the
+// stretches the ones that were. By value date, entries for which the two times lie on different sides are put right.
+func (q *Queries) BalancesByTime(ctx context.Context, db DBTX, arg BalancesByTimeParams) ([]BalancesByTimeRow, error) {
+	rows, err := db.Query(ctx, BalancesByTime,
+		arg.ByValueDate,
+		arg.Horizon,
+		arg.AccountIds,
+		arg.Base,
+		arg.LedgerID,
+		arg.Afters,
+		arg.Throughs,
+		arg.At,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BalancesByTimeRow
+	for rows.Next() {
+		var i BalancesByTimeRow
+		if err := rows.Scan(
+			&i.AccountNo,
+			&i.AccountID,
+			&i.Type,
+			&i.Currency,
+			&i.Scale,
+			&i.Sum,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const Clock = `-- name: Clock :one
+SELECT clock_timestamp()::timestamptz AS now
+`
+
+func (q *Queries) Clock(ctx context.Context, db DBTX) (time.Time, error) {
+	row := db.QueryRow(ctx, Clock)
+	var now time.Time
+	err := row.Scan(&now)
+	return now, err
+}
+
+const FlushNumbers = `-- name: FlushNumbers :exec
+SELECT pg_logical_emit_message(true, 'khata', '')::text AS position
+`
+
+// Makes sure that the numbers drawn so far are never drawn again, whatever crashes: a number of which nothing was committed
+// may be in the log only. A message in the log has its commit flush all before it.
+func (q *Queries) FlushNumbers(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, FlushNumbers)
+	return err
+}
+
 const LedgersDue = `-- name: LedgersDue :many
 SELECT l.ledger_id, extract(epoch FROM clock_timestamp() - t.posted_at)::double precision AS seconds
   FROM (SELECT g.ledger_id, $1::bigint AS last FROM ledger g) l
@@ -109,6 +221,23 @@ func (q *Queries) LedgersDue(ctx context.Context, db DBTX, arg LedgersDueParams)
 		return nil, err
 	}
 	return items, nil
+}
+
+const MarkBehind = `-- name: MarkBehind :one
+SELECT EXISTS (SELECT FROM mark m WHERE m.ledger_id = $1 AND m.horizon >= $2) AS behind
+`
+
+type MarkBehindParams struct {
+	LedgerID int32
+	Sequence int64
+}
+
+// Whether a ledger has a mark at or above a number: what lies below is then final.
+func (q *Queries) MarkBehind(ctx context.Context, db DBTX, arg MarkBehindParams) (bool, error) {
+	row := db.QueryRow(ctx, MarkBehind, arg.LedgerID, arg.Sequence)
+	var behind bool
+	err := row.Scan(&behind)
+	return behind, err
 }
 
 const MarkInsert = `-- name: MarkInsert :many
@@ -159,6 +288,45 @@ func (q *Queries) SnapshotLease(ctx context.Context, db DBTX, ledgerID int32) (b
 	var taken bool
 	err := row.Scan(&taken)
 	return taken, err
+}
+
+const StretchesAround = `-- name: StretchesAround :many
+SELECT r.after::bigint AS after, r.through::bigint AS through
+  FROM (SELECT $1::integer AS ledger_id, $2::timestamptz AS at, $3::bigint AS horizon) p
+       CROSS JOIN LATERAL stretches_around(p.ledger_id, p.at, p.horizon) AS r (after, through)
+ ORDER BY r.after
+`
+
+type StretchesAroundParams struct {
+	LedgerID int32
+	At       time.Time
+	Horizon  int64
+}
+
+type StretchesAroundRow struct {
+	After   int64
+	Through int64
+}
+
+// Which numbers have to be looked at one by one to tell which transfers were posted at or before a time.
+func (q *Queries) StretchesAround(ctx context.Context, db DBTX, arg StretchesAroundParams) ([]StretchesAroundRow, error) {
+	rows, err := db.Query(ctx, StretchesAround, arg.LedgerID, arg.At, arg.Horizon)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StretchesAroundRow
+	for rows.Next() {
+		var i StretchesAroundRow
+		if err := rows.Scan(&i.After, &i.Through); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const SumThrough = `-- name: SumThrough :one

@@ -107,7 +107,7 @@ func decodeTransfer(in *khatav1.NewTransfer) (ledger.TransferSpec, error) {
 	if spec.Entries, err = decodeEntries(in); err != nil {
 		return spec, err
 	}
-	if spec.EffectiveAt, err = decodeTime(in.GetEffectiveAt()); err != nil {
+	if spec.EffectiveAt, err = decodeTime(in.GetEffectiveAt(), "effective_at"); err != nil {
 		return spec, err
 	}
 	spec.Metadata, err = ledger.ParseMetadata(in.GetMetadata(), "metadata")
@@ -143,12 +143,21 @@ func decodeEntries(in *khatav1.NewTransfer) ([]ledger.Entry, error) {
 	return entries, nil
 }
 
-func decodeTime(in *timestamppb.Timestamp) (*time.Time, error) {
+func decodeAsOf(sequence *int64, postedAt, effectiveAt *timestamppb.Timestamp) (at ledger.AsOf, err error) {
+	at.Sequence = sequence
+	if at.PostedAt, err = decodeTime(postedAt, "as_of_posted_at"); err != nil {
+		return at, err
+	}
+	at.EffectiveAt, err = decodeTime(effectiveAt, "as_of_effective_at")
+	return at, err
+}
+
+func decodeTime(in *timestamppb.Timestamp, field string) (*time.Time, error) {
 	if in == nil {
 		return nil, nil
 	}
 	if err := in.CheckValid(); err != nil {
-		return nil, ledger.Invalid("effective_at", "is not a time between the years 1 and 9999")
+		return nil, ledger.Invalid(field, "is not a time between the years 1 and 9999")
 	}
 	t := in.AsTime()
 	return &t, nil

@@ -47,7 +47,7 @@ func encodeCreated(c journal.CreatedAccount) *khatav1.CreateAccountResponse {
 func encodeBalance(b ledger.Balance) *khatav1.Balance {
 	return &khatav1.Balance{
 		Account: string(b.Account), Currency: string(b.Currency.Code),
-		Posted: ledger.FormatAmount(b.Posted, b.Currency.Scale), Version: b.Version,
+		Posted: ledger.FormatAmount(b.Posted, b.Currency.Scale), Version: b.Version, AsOfSequence: b.AsOf,
 	}
 }
 

@@ -229,7 +229,11 @@ func (s *Service) GetTransfer(ctx context.Context, in *khatav1.GetTransferReques
 
 // GetBalance implements khata.v1.LedgerService.
 func (s *Service) GetBalance(ctx context.Context, in *khatav1.GetBalanceRequest) (*khatav1.GetBalanceResponse, error) {
-	balances, err := s.journal.Balances(ctx, ledger.Name(in.GetLedger()), []ledger.AccountID{ledger.AccountID(in.GetAccount())})
+	at, err := decodeAsOf(in.AsOfSequence, in.GetAsOfPostedAt(), in.GetAsOfEffectiveAt())
+	if err != nil {
+		return nil, err
+	}
+	balances, err := s.journal.BalancesAsOf(ctx, ledger.Name(in.GetLedger()), []ledger.AccountID{ledger.AccountID(in.GetAccount())}, at)
 	if err != nil {
 		return nil, err
 	}
@@ -238,8 +242,12 @@ func (s *Service) GetBalance(ctx context.Context, in *khatav1.GetBalanceRequest)
 
 // GetBalances implements khata.v1.LedgerService.
 func (s *Service) GetBalances(ctx context.Context, in *khatav1.GetBalancesRequest) (*khatav1.GetBalancesResponse, error) {
+	at, err := decodeAsOf(in.AsOfSequence, in.GetAsOfPostedAt(), in.GetAsOfEffectiveAt())
+	if err != nil {
+		return nil, err
+	}
 	ids := each(in.GetAccounts(), func(id string) ledger.AccountID { return ledger.AccountID(id) })
-	balances, err := s.journal.Balances(ctx, ledger.Name(in.GetLedger()), ids)
+	balances, err := s.journal.BalancesAsOf(ctx, ledger.Name(in.GetLedger()), ids, at)
 	if err != nil {
 		return nil, err
 	}

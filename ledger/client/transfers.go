@@ -126,22 +126,47 @@ func (c *Client) Transfer(ctx context.Context, id ledger.TransferID) (ledger.Tra
 
 // Balance gets the balance of an account. It returns CodeAccountNotFound.
 func (c *Client) Balance(ctx context.Context, id ledger.AccountID) (ledger.Balance, error) {
-	resp, err := call(ctx, c, c.api.GetBalance, &khatav1.GetBalanceRequest{Ledger: string(c.options.Ledger), Account: string(id)})
+	return c.BalanceAsOf(ctx, id, ledger.AsOf{})
+}
+
+// BalanceAsOf gets the balance of an account as of a point of the past. It returns CodeAccountNotFound, and
+// CodeInvalidArgument for a point that is still to come.
+func (c *Client) BalanceAsOf(ctx context.Context, id ledger.AccountID, at ledger.AsOf) (ledger.Balance, error) {
+	resp, err := call(ctx, c, c.api.GetBalance, &khatav1.GetBalanceRequest{
+		Ledger: string(c.options.Ledger), Account: string(id),
+		AsOfSequence: at.Sequence, AsOfPostedAt: encodeTime(at.PostedAt), AsOfEffectiveAt: encodeTime(at.EffectiveAt),
+	})
 	if err != nil {
 		return ledger.Balance{}, err
 	}
-	return decodeBalance(resp.GetBalance())
+	return decodeBalanceAsOf(resp.GetBalance(), at)
 }
 
 // Balances gets up to 10,000 balances at one point in time, in the order of the ids. It returns CodeAccountNotFound.
 func (c *Client) Balances(ctx context.Context, ids []ledger.AccountID) ([]ledger.Balance, error) {
+	return c.BalancesAsOf(ctx, ids, ledger.AsOf{})
+}
+
+// BalancesAsOf gets up to 10,000 balances as of a point of the past, in the order of the ids. It returns CodeAccountNotFound,
+// and CodeInvalidArgument for a point that is still to come.
+func (c *Client) BalancesAsOf(ctx context.Context, ids []ledger.AccountID, at ledger.AsOf) ([]ledger.Balance, error) {
 	resp, err := call(ctx, c, c.api.GetBalances, &khatav1.GetBalancesRequest{
 		Ledger: string(c.options.Ledger), Accounts: each(ids, func(id ledger.AccountID) string { return string(id) }),
+		AsOfSequence: at.Sequence, AsOfPostedAt: encodeTime(at.PostedAt), AsOfEffectiveAt: encodeTime(at.EffectiveAt),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return tryEach(resp.GetBalances(), decodeBalance)
+	return tryEach(resp.GetBalances(), func(b *khatav1.Balance) (ledger.Balance, error) { return decodeBalanceAsOf(b, at) })
+}
+
+// decodeBalanceAsOf refuses the balance of now from a server that does not know the point that was asked for.
+func decodeBalanceAsOf(in *khatav1.Balance, at ledger.AsOf) (ledger.Balance, error) {
+	asked := at.PostedAt != nil || at.EffectiveAt != nil || at.Sequence != nil && *at.Sequence > 0
+	if asked && in.GetAsOfSequence() == 0 {
+		return ledger.Balance{}, ledger.Errorf(ledger.CodeInvalidArgument, "this server is too old for balances as of a point of the past")
+	}
+	return decodeBalance(in)
 }
 
 // AccountEntry is an entry in the listing of its account.
@@ -196,10 +221,15 @@ func encodeTransfer(spec ledger.TransferSpec) *khatav1.NewTransfer {
 			Currency: string(e.Currency.Code),
 		})
 	}
-	if spec.EffectiveAt != nil {
-		out.EffectiveAt = timestamppb.New(*spec.EffectiveAt)
-	}
+	out.EffectiveAt = encodeTime(spec.EffectiveAt)
 	return out
+}
+
+func encodeTime(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
 }
 
 func decodeResult(in *khatav1.TransferResult) (Result, error) {
@@ -220,7 +250,7 @@ func decodeRefusal(reason, account string) *ledger.Refusal {
 func decodeBalance(in *khatav1.Balance) (ledger.Balance, error) {
 	posted, err := decodeAmount(in.GetPosted())
 	return ledger.Balance{
-		Account: ledger.AccountID(in.GetAccount()), Posted: posted, Version: in.GetVersion(),
+		Account: ledger.AccountID(in.GetAccount()), Posted: posted, Version: in.GetVersion(), AsOf: in.GetAsOfSequence(),
 		Currency: ledger.Currency{Code: ledger.CurrencyCode(in.GetCurrency()), Scale: decimals(posted)},
 	}, err
 }

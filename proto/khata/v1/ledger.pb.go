@@ -2337,8 +2337,11 @@ type Balance struct {
 	Currency string                 `protobuf:"bytes,2,opt,name=currency" json:"currency,omitempty"`
 	// The sum of the entries, in the account's normal direction.
 	Posted string `protobuf:"bytes,3,opt,name=posted" json:"posted,omitempty"`
-	// The sequence of the last entry in that sum; 0 where there is none.
-	Version       int64 `protobuf:"varint,4,opt,name=version" json:"version,omitempty"`
+	// The sequence of the last entry in that sum; 0 where there is none. Of a balance as of an effective time it is that of the
+	// account's last entry through as_of_sequence: only a later one can change the balance.
+	Version int64 `protobuf:"varint,4,opt,name=version" json:"version,omitempty"`
+	// The number of the last transfer that was taken notice of, if the balance was asked for as of a point; otherwise 0.
+	AsOfSequence  int64 `protobuf:"varint,5,opt,name=as_of_sequence,json=asOfSequence" json:"as_of_sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2401,12 +2404,29 @@ func (x *Balance) GetVersion() int64 {
 	return 0
 }
 
+func (x *Balance) GetAsOfSequence() int64 {
+	if x != nil {
+		return x.AsOfSequence
+	}
+	return 0
+}
+
 type GetBalanceRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ledger        string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
-	Account       string                 `protobuf:"bytes,2,opt,name=account" json:"account,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Ledger  string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
+	Account string                 `protobuf:"bytes,2,opt,name=account" json:"account,omitempty"`
+	// At most one of these; with none, the balance is that of now. A point includes what lies exactly on it.
+	//
+	// The transfers up to a number, which must have been drawn. The answer is the same for ever.
+	AsOfSequence *int64 `protobuf:"varint,3,opt,name=as_of_sequence,json=asOfSequence" json:"as_of_sequence,omitempty"`
+	// The transfers posted at or before a time of the database's clock, which must have been reached. The answer is the same
+	// for ever, unless that clock is set back to before this time.
+	AsOfPostedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=as_of_posted_at,json=asOfPostedAt" json:"as_of_posted_at,omitempty"`
+	// The transfers whose value date, or where they have none the time of posting, is at or before a time. It is what is known
+	// now: transfers posted later with an earlier value date change it.
+	AsOfEffectiveAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=as_of_effective_at,json=asOfEffectiveAt" json:"as_of_effective_at,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetBalanceRequest) Reset() {
@@ -2451,6 +2471,27 @@ func (x *GetBalanceRequest) GetAccount() string {
 		return x.Account
 	}
 	return ""
+}
+
+func (x *GetBalanceRequest) GetAsOfSequence() int64 {
+	if x != nil && x.AsOfSequence != nil {
+		return *x.AsOfSequence
+	}
+	return 0
+}
+
+func (x *GetBalanceRequest) GetAsOfPostedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfPostedAt
+	}
+	return nil
+}
+
+func (x *GetBalanceRequest) GetAsOfEffectiveAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfEffectiveAt
+	}
+	return nil
 }
 
 type GetBalanceResponse struct {
@@ -2498,11 +2539,15 @@ func (x *GetBalanceResponse) GetBalance() *Balance {
 }
 
 type GetBalancesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ledger        string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
-	Accounts      []string               `protobuf:"bytes,2,rep,name=accounts" json:"accounts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Ledger   string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
+	Accounts []string               `protobuf:"bytes,2,rep,name=accounts" json:"accounts,omitempty"`
+	// As in GetBalanceRequest.
+	AsOfSequence    *int64                 `protobuf:"varint,3,opt,name=as_of_sequence,json=asOfSequence" json:"as_of_sequence,omitempty"`
+	AsOfPostedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=as_of_posted_at,json=asOfPostedAt" json:"as_of_posted_at,omitempty"`
+	AsOfEffectiveAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=as_of_effective_at,json=asOfEffectiveAt" json:"as_of_effective_at,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetBalancesRequest) Reset() {
@@ -2545,6 +2590,27 @@ func (x *GetBalancesRequest) GetLedger() string {
 func (x *GetBalancesRequest) GetAccounts() []string {
 	if x != nil {
 		return x.Accounts
+	}
+	return nil
+}
+
+func (x *GetBalancesRequest) GetAsOfSequence() int64 {
+	if x != nil && x.AsOfSequence != nil {
+		return *x.AsOfSequence
+	}
+	return 0
+}
+
+func (x *GetBalancesRequest) GetAsOfPostedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfPostedAt
+	}
+	return nil
+}
+
+func (x *GetBalancesRequest) GetAsOfEffectiveAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOfEffectiveAt
 	}
 	return nil
 }
@@ -3004,20 +3070,27 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\vtransfer_id\x18\x02 \x01(\tR\n" +
 	"transferId\"E\n" +
 	"\x13GetTransferResponse\x12.\n" +
-	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\"q\n" +
+	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\"\x97\x01\n" +
 	"\aBalance\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x1a\n" +
 	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12\x16\n" +
 	"\x06posted\x18\x03 \x01(\tR\x06posted\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\x03R\aversion\"E\n" +
+	"\aversion\x18\x04 \x01(\x03R\aversion\x12$\n" +
+	"\x0eas_of_sequence\x18\x05 \x01(\x03R\fasOfSequence\"\xfe\x01\n" +
 	"\x11GetBalanceRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\tR\aaccount\"A\n" +
+	"\aaccount\x18\x02 \x01(\tR\aaccount\x12+\n" +
+	"\x0eas_of_sequence\x18\x03 \x01(\x03B\x05\xaa\x01\x02\b\x01R\fasOfSequence\x12A\n" +
+	"\x0fas_of_posted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fasOfPostedAt\x12G\n" +
+	"\x12as_of_effective_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0fasOfEffectiveAt\"A\n" +
 	"\x12GetBalanceResponse\x12+\n" +
-	"\abalance\x18\x01 \x01(\v2\x11.khata.v1.BalanceR\abalance\"H\n" +
+	"\abalance\x18\x01 \x01(\v2\x11.khata.v1.BalanceR\abalance\"\x81\x02\n" +
 	"\x12GetBalancesRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x1a\n" +
-	"\baccounts\x18\x02 \x03(\tR\baccounts\"D\n" +
+	"\baccounts\x18\x02 \x03(\tR\baccounts\x12+\n" +
+	"\x0eas_of_sequence\x18\x03 \x01(\x03B\x05\xaa\x01\x02\b\x01R\fasOfSequence\x12A\n" +
+	"\x0fas_of_posted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fasOfPostedAt\x12G\n" +
+	"\x12as_of_effective_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0fasOfEffectiveAt\"D\n" +
 	"\x13GetBalancesResponse\x12-\n" +
 	"\bbalances\x18\x01 \x03(\v2\x11.khata.v1.BalanceR\bbalances\"\xa5\x01\n" +
 	"\x12ListEntriesRequest\x12\x16\n" +
@@ -3182,47 +3255,51 @@ var file_khata_v1_ledger_proto_depIdxs = []int32{
 	26, // 33: khata.v1.Transfer.entries:type_name -> khata.v1.Entry
 	45, // 34: khata.v1.Transfer.effective_at:type_name -> google.protobuf.Timestamp
 	34, // 35: khata.v1.GetTransferResponse.transfer:type_name -> khata.v1.Transfer
-	37, // 36: khata.v1.GetBalanceResponse.balance:type_name -> khata.v1.Balance
-	37, // 37: khata.v1.GetBalancesResponse.balances:type_name -> khata.v1.Balance
-	2,  // 38: khata.v1.AccountEntry.direction:type_name -> khata.v1.Direction
-	45, // 39: khata.v1.AccountEntry.posted_at:type_name -> google.protobuf.Timestamp
-	45, // 40: khata.v1.AccountEntry.effective_at:type_name -> google.protobuf.Timestamp
-	43, // 41: khata.v1.ListEntriesResponse.entries:type_name -> khata.v1.AccountEntry
-	5,  // 42: khata.v1.LedgerService.CreateLedger:input_type -> khata.v1.CreateLedgerRequest
-	7,  // 43: khata.v1.LedgerService.ListLedgers:input_type -> khata.v1.ListLedgersRequest
-	10, // 44: khata.v1.LedgerService.RegisterCurrency:input_type -> khata.v1.RegisterCurrencyRequest
-	12, // 45: khata.v1.LedgerService.ListCurrencies:input_type -> khata.v1.ListCurrenciesRequest
-	16, // 46: khata.v1.LedgerService.CreateAccount:input_type -> khata.v1.CreateAccountRequest
-	18, // 47: khata.v1.LedgerService.CreateAccounts:input_type -> khata.v1.CreateAccountsRequest
-	20, // 48: khata.v1.LedgerService.GetAccount:input_type -> khata.v1.GetAccountRequest
-	22, // 49: khata.v1.LedgerService.ListAccounts:input_type -> khata.v1.ListAccountsRequest
-	24, // 50: khata.v1.LedgerService.UpdateAccount:input_type -> khata.v1.UpdateAccountRequest
-	29, // 51: khata.v1.LedgerService.PostTransfer:input_type -> khata.v1.PostTransferRequest
-	31, // 52: khata.v1.LedgerService.PostTransfers:input_type -> khata.v1.PostTransfersRequest
-	35, // 53: khata.v1.LedgerService.GetTransfer:input_type -> khata.v1.GetTransferRequest
-	38, // 54: khata.v1.LedgerService.GetBalance:input_type -> khata.v1.GetBalanceRequest
-	40, // 55: khata.v1.LedgerService.GetBalances:input_type -> khata.v1.GetBalancesRequest
-	42, // 56: khata.v1.LedgerService.ListEntries:input_type -> khata.v1.ListEntriesRequest
-	6,  // 57: khata.v1.LedgerService.CreateLedger:output_type -> khata.v1.CreateLedgerResponse
-	8,  // 58: khata.v1.LedgerService.ListLedgers:output_type -> khata.v1.ListLedgersResponse
-	11, // 59: khata.v1.LedgerService.RegisterCurrency:output_type -> khata.v1.RegisterCurrencyResponse
-	13, // 60: khata.v1.LedgerService.ListCurrencies:output_type -> khata.v1.ListCurrenciesResponse
-	17, // 61: khata.v1.LedgerService.CreateAccount:output_type -> khata.v1.CreateAccountResponse
-	19, // 62: khata.v1.LedgerService.CreateAccounts:output_type -> khata.v1.CreateAccountsResponse
-	21, // 63: khata.v1.LedgerService.GetAccount:output_type -> khata.v1.GetAccountResponse
-	23, // 64: khata.v1.LedgerService.ListAccounts:output_type -> khata.v1.ListAccountsResponse
-	25, // 65: khata.v1.LedgerService.UpdateAccount:output_type -> khata.v1.UpdateAccountResponse
-	30, // 66: khata.v1.LedgerService.PostTransfer:output_type -> khata.v1.PostTransferResponse
-	32, // 67: khata.v1.LedgerService.PostTransfers:output_type -> khata.v1.PostTransfersResponse
-	36, // 68: khata.v1.LedgerService.GetTransfer:output_type -> khata.v1.GetTransferResponse
-	39, // 69: khata.v1.LedgerService.GetBalance:output_type -> khata.v1.GetBalanceResponse
-	41, // 70: khata.v1.LedgerService.GetBalances:output_type -> khata.v1.GetBalancesResponse
-	44, // 71: khata.v1.LedgerService.ListEntries:output_type -> khata.v1.ListEntriesResponse
-	57, // [57:72] is the sub-list for method output_type
-	42, // [42:57] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	45, // 36: khata.v1.GetBalanceRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
+	45, // 37: khata.v1.GetBalanceRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
+	37, // 38: khata.v1.GetBalanceResponse.balance:type_name -> khata.v1.Balance
+	45, // 39: khata.v1.GetBalancesRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
+	45, // 40: khata.v1.GetBalancesRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
+	37, // 41: khata.v1.GetBalancesResponse.balances:type_name -> khata.v1.Balance
+	2,  // 42: khata.v1.AccountEntry.direction:type_name -> khata.v1.Direction
+	45, // 43: khata.v1.AccountEntry.posted_at:type_name -> google.protobuf.Timestamp
+	45, // 44: khata.v1.AccountEntry.effective_at:type_name -> google.protobuf.Timestamp
+	43, // 45: khata.v1.ListEntriesResponse.entries:type_name -> khata.v1.AccountEntry
+	5,  // 46: khata.v1.LedgerService.CreateLedger:input_type -> khata.v1.CreateLedgerRequest
+	7,  // 47: khata.v1.LedgerService.ListLedgers:input_type -> khata.v1.ListLedgersRequest
+	10, // 48: khata.v1.LedgerService.RegisterCurrency:input_type -> khata.v1.RegisterCurrencyRequest
+	12, // 49: khata.v1.LedgerService.ListCurrencies:input_type -> khata.v1.ListCurrenciesRequest
+	16, // 50: khata.v1.LedgerService.CreateAccount:input_type -> khata.v1.CreateAccountRequest
+	18, // 51: khata.v1.LedgerService.CreateAccounts:input_type -> khata.v1.CreateAccountsRequest
+	20, // 52: khata.v1.LedgerService.GetAccount:input_type -> khata.v1.GetAccountRequest
+	22, // 53: khata.v1.LedgerService.ListAccounts:input_type -> khata.v1.ListAccountsRequest
+	24, // 54: khata.v1.LedgerService.UpdateAccount:input_type -> khata.v1.UpdateAccountRequest
+	29, // 55: khata.v1.LedgerService.PostTransfer:input_type -> khata.v1.PostTransferRequest
+	31, // 56: khata.v1.LedgerService.PostTransfers:input_type -> khata.v1.PostTransfersRequest
+	35, // 57: khata.v1.LedgerService.GetTransfer:input_type -> khata.v1.GetTransferRequest
+	38, // 58: khata.v1.LedgerService.GetBalance:input_type -> khata.v1.GetBalanceRequest
+	40, // 59: khata.v1.LedgerService.GetBalances:input_type -> khata.v1.GetBalancesRequest
+	42, // 60: khata.v1.LedgerService.ListEntries:input_type -> khata.v1.ListEntriesRequest
+	6,  // 61: khata.v1.LedgerService.CreateLedger:output_type -> khata.v1.CreateLedgerResponse
+	8,  // 62: khata.v1.LedgerService.ListLedgers:output_type -> khata.v1.ListLedgersResponse
+	11, // 63: khata.v1.LedgerService.RegisterCurrency:output_type -> khata.v1.RegisterCurrencyResponse
+	13, // 64: khata.v1.LedgerService.ListCurrencies:output_type -> khata.v1.ListCurrenciesResponse
+	17, // 65: khata.v1.LedgerService.CreateAccount:output_type -> khata.v1.CreateAccountResponse
+	19, // 66: khata.v1.LedgerService.CreateAccounts:output_type -> khata.v1.CreateAccountsResponse
+	21, // 67: khata.v1.LedgerService.GetAccount:output_type -> khata.v1.GetAccountResponse
+	23, // 68: khata.v1.LedgerService.ListAccounts:output_type -> khata.v1.ListAccountsResponse
+	25, // 69: khata.v1.LedgerService.UpdateAccount:output_type -> khata.v1.UpdateAccountResponse
+	30, // 70: khata.v1.LedgerService.PostTransfer:output_type -> khata.v1.PostTransferResponse
+	32, // 71: khata.v1.LedgerService.PostTransfers:output_type -> khata.v1.PostTransfersResponse
+	36, // 72: khata.v1.LedgerService.GetTransfer:output_type -> khata.v1.GetTransferResponse
+	39, // 73: khata.v1.LedgerService.GetBalance:output_type -> khata.v1.GetBalanceResponse
+	41, // 74: khata.v1.LedgerService.GetBalances:output_type -> khata.v1.GetBalancesResponse
+	44, // 75: khata.v1.LedgerService.ListEntries:output_type -> khata.v1.ListEntriesResponse
+	61, // [61:76] is the sub-list for method output_type
+	46, // [46:61] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_khata_v1_ledger_proto_init() }

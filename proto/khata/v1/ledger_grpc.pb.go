@@ -80,7 +80,8 @@ type LedgerServiceClient interface {
 	PostTransfers(ctx context.Context, in *PostTransfersRequest, opts ...grpc.CallOption) (*PostTransfersResponse, error)
 	// GetTransfer gets the record of a decided transfer.
 	GetTransfer(ctx context.Context, in *GetTransferRequest, opts ...grpc.CallOption) (*GetTransferResponse, error)
-	// GetBalance gets the balance of an account, including every transfer whose answer anyone had before the call.
+	// GetBalance gets the balance of an account, including every transfer whose answer anyone had before the call; or as of a
+	// point of the past, including those of them that lie before it.
 	GetBalance(ctx context.Context, in *GetBalanceRequest, opts ...grpc.CallOption) (*GetBalanceResponse, error)
 	// GetBalances gets up to 10,000 balances, all at one point in time, in the order of the request.
 	GetBalances(ctx context.Context, in *GetBalancesRequest, opts ...grpc.CallOption) (*GetBalancesResponse, error)
@@ -291,7 +292,8 @@ type LedgerServiceServer interface {
 	PostTransfers(context.Context, *PostTransfersRequest) (*PostTransfersResponse, error)
 	// GetTransfer gets the record of a decided transfer.
 	GetTransfer(context.Context, *GetTransferRequest) (*GetTransferResponse, error)
-	// GetBalance gets the balance of an account, including every transfer whose answer anyone had before the call.
+	// GetBalance gets the balance of an account, including every transfer whose answer anyone had before the call; or as of a
+	// point of the past, including those of them that lie before it.
 	GetBalance(context.Context, *GetBalanceRequest) (*GetBalanceResponse, error)
 	// GetBalances gets up to 10,000 balances, all at one point in time, in the order of the request.
 	GetBalances(context.Context, *GetBalancesRequest) (*GetBalancesResponse, error)
