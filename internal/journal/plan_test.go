@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,7 +56,14 @@ func TestPlans(t *testing.T) {
 		"AccountIDs":             {dbsqlc.AccountIDs, []any{numbers, one}},
 		"TransfersByID":          {dbsqlc.TransfersByID, []any{transferIDs, one}},
 		"BalancesAt":             {dbsqlc.BalancesAt, []any{accountIDs, throughs, one}},
-		"EntriesAscending":       {dbsqlc.EntriesAscending, []any{one, int64(1), int64(0), int16(0), int64(math.MaxInt64), int32(10)}},
+		"SumThrough":             {dbsqlc.SumThrough, []any{one, int64(1), int64(math.MaxInt64), int16(1)}},
+		"LedgersDue":             {dbsqlc.LedgersDue, []any{int64(math.MaxInt64), int64(0)}},
+		"MarkBehind":             {dbsqlc.MarkBehind, []any{one, int64(1)}},
+		"StretchesAround":        {dbsqlc.StretchesAround, []any{one, time.Now(), int64(math.MaxInt64)}},
+		"BalancesByTime": {dbsqlc.BalancesByTime, []any{
+			true, int64(math.MaxInt64), accountIDs, int64(n), one, []int64{int64(n)}, []int64{math.MaxInt64}, time.Now(),
+		}},
+		"EntriesAscending": {dbsqlc.EntriesAscending, []any{one, int64(1), int64(0), int16(0), int64(math.MaxInt64), int32(10)}},
 		"EntriesDescending": {dbsqlc.EntriesDescending, []any{
 			one, int64(1), int64(math.MaxInt64), int16(math.MaxInt16), int64(math.MaxInt64), int32(10),
 		}},
@@ -86,6 +95,19 @@ type planNode struct {
 	Plans        []planNode `json:"Plans"`
 	RelationName string     `json:"Relation Name"`
 	Rows         float64    `json:"Actual Rows"`
+	Hit          float64    `json:"Shared Hit Blocks"`
+	Read         float64    `json:"Shared Read Blocks"`
+}
+
+// scanned lists which of these tables were read from one end to the other.
+func (n planNode) scanned(tables ...string) (found []string) {
+	if slices.Contains(tables, n.RelationName) && n.Loops > 0 && n.NodeType == "Seq Scan" {
+		found = append(found, n.RelationName)
+	}
+	for _, child := range n.Plans {
+		found = append(found, child.scanned(tables...)...)
+	}
+	return found
 }
 
 func (n planNode) readInVain() float64 {
@@ -94,4 +116,81 @@ func (n planNode) readInVain() float64 {
 		sum += child.readInVain()
 	}
 	return sum
+}
+
+// TestPlans_BalanceIsFlat: what a balance costs does not depend on how many entries an account has, now and as of any point, with
+// statistics and without.
+func TestPlans_BalanceIsFlat(t *testing.T) {
+	t.Parallel()
+	for _, analyzed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("analyzed=%v", analyzed), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			var specs []ledger.AccountSpec
+			for _, id := range []string{"large", "other", "small", "tiny"} {
+				specs = append(specs, ledger.AccountSpec{ID: ledger.AccountID(id), Type: ledger.Asset, Currency: "BDT"})
+			}
+			if _, err := b.CreateAccounts(t.Context(), "local", main, specs); err != nil {
+				t.Fatal(err)
+			}
+			service, owner := b.raw(t), rawAs(t, b.db.OwnerDSN())
+			if !analyzed { // Nor is it by autovacuum meanwhile.
+				for _, table := range []string{"account", "transfer", "entry", "snapshot", "mark"} {
+					owner.do(t, "ALTER TABLE "+table+" SET (autovacuum_enabled = off)")
+				}
+			}
+			insert := func(what, debit, credit string, n int) {
+				service.do(t, fmt.Sprintf(`INSERT INTO transfer (ledger_id, transfer_id, account_nos, amounts, caller)
+					SELECT 1, '%s' || i, ARRAY[d.account_no, c.account_no], ARRAY[1, -1], 'local'
+					  FROM generate_series(1, %d) i, account d, account c WHERE d.account_id = '%s' AND c.account_id = '%s'`, what, n, debit, credit))
+			}
+			entries := storm(40_000, 200_000)
+			insert("s", "small", "tiny", 100)
+			insert("l", "large", "other", entries)
+			insert("t", "small", "tiny", 100)
+			watcher := rawAs(t, b.db.SuperDSN())
+			watcher.await(t, "NOT EXISTS (SELECT FROM next_marks(1, (SELECT last_value FROM journal_sequence), 1))")
+			if analyzed {
+				owner.do(t, "VACUUM ANALYZE")
+			}
+			middle := read[int64](t, watcher, "SELECT last_value / 2 FROM journal_sequence")
+			const one = int32(1)
+			for _, through := range []int64{math.MaxInt64, middle} {
+				for _, q := range []struct {
+					name, sql string
+					args      func(account string) []any
+					most      float64 // buffers
+				}{
+					{"BalancesAt", dbsqlc.BalancesAt, func(account string) []any {
+						return []any{[]string{account}, []int64{through}, one}
+					}, 60},
+					{"BalancesByTime", dbsqlc.BalancesByTime, func(account string) []any {
+						return []any{true, through, []string{account}, through - 256, one, []int64{through - 256}, []int64{through}, time.Now()}
+						// The transfers of a stretch are looked up one by one.
+					}, 1300},
+				} {
+					var buffers []float64
+					for _, account := range []string{"small", "large"} {
+						var text string
+						if err := b.pool.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+q.sql, q.args(account)...).Scan(&text); err != nil {
+							t.Fatal(err)
+						}
+						var plans []struct{ Plan planNode }
+						if err := json.Unmarshal([]byte(text), &plans); err != nil {
+							t.Fatal(err)
+						}
+						plan := plans[0].Plan
+						buffers = append(buffers, plan.Hit+plan.Read)
+						if scanned := plan.scanned("entry", "snapshot", "transfer"); len(scanned) > 0 {
+							t.Errorf("%s of %s scans %v:\n%s", q.name, account, scanned, text)
+						}
+					}
+					if buffers[1] > q.most {
+						t.Errorf("%s through %d reads %.0f buffers for an account of %d entries, %.0f for one of 200", q.name, through, buffers[1], entries, buffers[0])
+					}
+					t.Logf("%s through %d: %.0f buffers for 200 entries, %.0f for %d", q.name, through, buffers[0], buffers[1], entries)
+				}
+			}
+		})
+	}
 }
