@@ -118,7 +118,9 @@ func setupGuarded(t *testing.T) *guarded {
 func (g *guarded) fingerprint(t testing.TB) string {
 	t.Helper()
 	var digests []string
-	for _, table := range []string{"ledger", "currency", "account", "account_change", "transfer", "entry"} {
+	for _, table := range []string{
+		"ledger", "currency", "account", "account_change", "transfer", "entry", "snapshot", "mark", "value_dated_entry",
+	} {
 		var digest string
 		if err := g.super.QueryRow(context.Background(), "SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, E'\n' ORDER BY t::text)), '') FROM "+
 			table+" t").Scan(&digest); err != nil {
@@ -358,6 +360,24 @@ func attempts() []attempt {
 				VALUES ($main, $cash, nextval('journal_sequence'), '', false, 'none', false, now(), 'psql')`,
 		},
 
+		// What balances are computed from.
+		{name: "a snapshot", sql: "INSERT INTO snapshot (ledger_id, account_no, through, sum) VALUES ($main, $cash, $oldseq, 1)", want: denied},
+		{
+			name: "a snapshot by COPY", want: denied,
+			sql: "COPY snapshot (ledger_id, account_no, through, sum) FROM STDIN", copy: "$main\t$cash\t$oldseq\t1\n",
+		},
+		{name: "a mark where none belongs", sql: "INSERT INTO mark (ledger_id, horizon) VALUES ($main, $oldseq)", want: "23514 mark_horizon"},
+		{name: "a mark far ahead", sql: "INSERT INTO mark (ledger_id, horizon) VALUES ($main, 9000000000000000000)", want: "23514 mark_horizon"},
+		{
+			name: "a mark with times of one's own", want: "23514 mark_horizon", service: denied,
+			sql: "INSERT INTO mark (ledger_id, snapshots, horizon, earliest, latest, goes_back) VALUES ($main, 0, $oldseq, now(), now(), false)",
+		},
+		{
+			name: "a value-dated entry", want: denied,
+			sql: `INSERT INTO value_dated_entry (ledger_id, account_no, effective_at, sequence, leg, posted_at, amount)
+				VALUES ($main, $cash, now(), $oldseq, 1, now(), 500)`,
+		},
+
 		// Other ways to insert.
 		{
 			name: "unbalanced by COPY", sql: copyTransfer, want: "23514 transfer_balanced",
@@ -454,6 +474,7 @@ func attempts() []attempt {
 	}
 	for _, table := range []struct{ name, column, truncate string }{
 		{"transfer", "caller", denied}, {"entry", "amount", denied}, {"account_change", "changed_by", denied},
+		{"snapshot", "sum", denied}, {"mark", "latest", denied}, {"value_dated_entry", "amount", denied},
 		{"currency", "scale", "0A000"}, {"ledger", "created_by", "0A000"}, // foreign keys point to these
 	} {
 		list = append(list,
@@ -681,6 +702,7 @@ func (g *guarded) guardRole(t testing.TB) string {
 
 var triggerFunctions = []string{
 	"transfer_write_entries", "account_record_change", "account_next_version", "refuse_insert", "refuse_change",
+	"mark_take_snapshots", "transfer_keep_horizon", "transfer_write_value_dates",
 }
 
 // TestGuards_BorrowedTriggers checks that nobody gets the rights of the owner by hanging his trigger functions on a table
@@ -722,12 +744,25 @@ func TestGuards_BorrowedTriggers(t *testing.T) {
 		}
 	}
 	// Whoever may execute them is stopped by the functions themselves.
-	if err := script(g.super, like+"; "+hang+"transfer_write_entries()"); err != nil {
+	for _, function := range []string{"transfer_write_entries", "transfer_keep_horizon", "transfer_write_value_dates"} {
+		if err := script(g.super, like+"; "+hang+function+"()"); err != nil {
+			t.Fatal(err)
+		}
+		err := g.try(g.super, attempt{sql: "INSERT INTO bait VALUES ($main, 'X', $oldseq, NULL, '{$cash,$wallet}', '{5,-5}')"})
+		if got := refusedWith(err); got != "P0001" {
+			t.Errorf("%s works on another table: %s (%v)", function, got, err)
+		}
+		if err := script(g.super, "DROP TABLE bait"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := script(g.super, `CREATE TEMP TABLE bait3 AS SELECT * FROM mark WITH NO DATA;
+		CREATE TRIGGER t BEFORE INSERT ON bait3 FOR EACH ROW EXECUTE FUNCTION public.mark_take_snapshots()`); err != nil {
 		t.Fatal(err)
 	}
-	err := g.try(g.super, attempt{sql: "INSERT INTO bait VALUES ($main, 'X', $oldseq, NULL, '{$cash,$wallet}', '{5,-5}')"})
+	err := g.try(g.super, attempt{sql: "INSERT INTO bait3 (ledger_id, horizon) VALUES ($main, $oldseq)"})
 	if got := refusedWith(err); got != "P0001" {
-		t.Errorf("transfer_write_entries works on another table: %s (%v)", got, err)
+		t.Errorf("mark_take_snapshots works on another table: %s (%v)", got, err)
 	}
 	if err := script(g.super, `CREATE TEMP TABLE bait2 AS SELECT * FROM account WITH NO DATA;
 		CREATE TRIGGER t AFTER INSERT ON bait2 FOR EACH ROW EXECUTE FUNCTION public.account_record_change()`); err != nil {
@@ -752,6 +787,9 @@ func TestGuards_Shadows(t *testing.T) {
 		UPDATE pg_temp.account SET currency = 'BDT', scale = 30;
 		CREATE TEMP TABLE entry (LIKE public.entry);
 		CREATE TEMP TABLE new_transfers (LIKE public.transfer);
+		CREATE TEMP TABLE mark AS SELECT 1 AS ledger_id, 9000000000000000000 AS horizon;
+		CREATE TEMP TABLE value_dated_entry (LIKE public.value_dated_entry);
+		CREATE TEMP TABLE snapshot AS SELECT 1 AS ledger_id, account_no, 1::bigint AS through, 77::numeric AS sum FROM public.account;
 		CREATE TEMP SEQUENCE journal_sequence START 1000000000;
 		SELECT nextval('pg_temp.journal_sequence');
 		SET search_path = pg_temp, public`); err != nil {
@@ -761,11 +799,66 @@ func TestGuards_Shadows(t *testing.T) {
 	if got := refusedWith(g.try(service, attempt{sql: insert})); got != "23514 transfer_balanced" {
 		t.Errorf("with tables of its own: %s", got)
 	}
-	insert = strings.Replace(insertTransfer("X", "'{$cash,$wallet}'", "'{5,-5}'"), "INTO transfer", "INTO public.transfer", 1)
+	insert = strings.NewReplacer("INTO transfer", "INTO public.transfer", "caller)", "caller, effective_at)", "'psql')", "'psql', now())").
+		Replace(insertTransfer("X", "'{$cash,$wallet}'", "'{5,-5}'"))
 	if err := g.try(service, attempt{sql: insert}); err != nil {
 		t.Error(err)
+	}
+	for sql, want := range map[string]string{
+		"SELECT count(*)::text FROM public.value_dated_entry":                           "2",
+		"SELECT sum::text FROM public.balance_through(1, $wallet, 9223372036854775807)": "-505",
+	} {
+		var got string
+		if err := service.QueryRow(t.Context(), g.names.Replace(sql)).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %s %v", sql, got, err)
+		}
 	}
 	if got := g.balance(t, "wallet"); got != "505.00" {
 		t.Errorf("balance %s", got)
 	}
+}
+
+// TestGuards_BehindAMark checks that nobody, by whatever number, gets an entry behind a mark: the snapshots there would be wrong.
+func TestGuards_BehindAMark(t *testing.T) {
+	t.Parallel()
+	b := setupDense(t)
+	b.account(t, "cash", ledger.Asset, "BDT", nil)
+	b.account(t, "shop", ledger.Liability, "BDT", nil)
+	super := guardConn(t, b.db.SuperDSN(), "")
+	// Numbers that were drawn and not used.
+	if err := script(super, "SELECT nextval('journal_sequence') FROM generate_series(1, 10)"); err != nil {
+		t.Fatal(err)
+	}
+	insert := func(id, sequence string) string { return insertMove(id, "cash", "shop", "1", sequence) }
+	if err := script(super, insert("EARLIER", "5")); err != nil {
+		t.Errorf("before there is a mark: %v", err)
+	}
+	for i := range 12 {
+		b.post(t, move(fmt.Sprint(i), "cash", "shop", "1"))
+	}
+	if err := b.SnapshotRound(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, dsn := range map[string]string{"service": b.db.ServiceDSN(), "owner": b.db.OwnerDSN(), "superuser": b.db.SuperDSN(), "replica": b.db.SuperDSN()} {
+		conn := guardConn(t, dsn, "")
+		if name == "replica" {
+			if err := script(conn, "SET session_replication_role = replica"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, sequence := range []string{"6", "7"} {
+			if got := refusedWith(script(conn, insert("LOW", sequence))); got != "23514 transfer_horizon" {
+				t.Errorf("%s, number %s: %s", name, sequence, got)
+			}
+		}
+		// Among others that are right.
+		both := insert("HIGH", "nextval('journal_sequence')") + "; " + insert("LOW", "8")
+		if got := refusedWith(script(conn, both)); got != "23514 transfer_horizon" {
+			t.Errorf("%s, among others: %s", name, got)
+		}
+	}
+	if err := script(super, insert("HIGH", "nextval('journal_sequence')")); err != nil {
+		t.Errorf("above the marks: %v", err)
+	}
+	checkDense(t, b.db)
 }

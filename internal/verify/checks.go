@@ -41,7 +41,8 @@ var schemaChecks = []check{
 	{
 		name: "privileges", of: "objects",
 		count: `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace
-			AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry', 'snapshot', 'mark', 'value_dated_entry',
+			AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
+			                'snapshot', 'mark', 'value_dated_entry',
 			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')`,
 		says: "khata_service can add to the journal and no more, and nobody else is granted to change it.",
 	},
@@ -98,6 +99,18 @@ var bookChecks = []check{
 	{
 		name: "account-history", of: "states", count: `SELECT count(*) FROM account_change`,
 		says: "Each account is as its last recorded change left it, and came before its entries.",
+	},
+	{
+		name: "snapshots", of: "snapshots", count: `SELECT count(*) FROM snapshot`,
+		says: "Each snapshot of a balance is the sum of the account's entries, and none is missing or too many.",
+	},
+	{
+		name: "marks", of: "marks", count: `SELECT count(*) FROM mark`,
+		says: "Each mark stands where one belongs, and has the times of its transfers.",
+	},
+	{
+		name: "value-dates", of: "entries", count: `SELECT count(*) FROM value_dated_entry`,
+		says: "The value-dated entries are exactly those of the posted transfers with a value date.",
 	},
 }
 

@@ -372,7 +372,7 @@ func TestRun_Tamperings(t *testing.T) {
 				"UPDATE transfer SET effective_at = '-infinity' WHERE ledger_id = 1 AND transfer_id = 'T-top-up'",
 				"UPDATE transfer SET metadata = '[1]' WHERE ledger_id = 1 AND transfer_id = 'T-back'",
 			)),
-			found{"guards": 2, "transfers-well-formed": 4}, "posted_at cannot be infinity",
+			found{"guards": 2, "transfers-well-formed": 4, "value-dates": 1}, "posted_at cannot be infinity",
 		},
 		{
 			"posted_at is NULL", append([]string{dropNotNull("transfer", "posted_at")}, always("transfer", "UPDATE transfer SET posted_at = NULL WHERE ledger_id = 1 AND transfer_id = 'T-in'")...),

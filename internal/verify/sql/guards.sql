@@ -3,7 +3,8 @@ WITH journal AS (
     SELECT oid AS relid, relname AS name, *
       FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
-       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry', 'snapshot', 'mark', 'value_dated_entry'))
+       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
+                       'snapshot', 'mark', 'value_dated_entry'))
 SELECT 'table ' || name,
        format('kind %s, persistence %s, row security %s', relkind, relpersistence, relrowsecurity OR relforcerowsecurity)
   FROM journal
@@ -48,7 +49,9 @@ SELECT 'function ' || p.oid::regprocedure,
               encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'))
   FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
  WHERE p.pronamespace = 'public'::regnamespace
-   AND (p.prorettype = 'trigger'::regtype OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'stretches_around', 'transfers_per_mark', 'usual_disorder'))
+   AND (p.prorettype = 'trigger'::regtype
+        -- What balances are computed by.
+        OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'stretches_around', 'transfers_per_mark', 'usual_disorder'))
 UNION ALL
 SELECT 'sequence ' || c.relname,
        format('%s FROM %s BY %s MIN %s MAX %s CACHE %s%s, persistence %s', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement,

@@ -4,7 +4,8 @@ WITH relation AS (
     SELECT oid AS relid, relname AS name, relkind, relowner AS owner, relacl AS acl
       FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
-       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry', 'snapshot', 'mark', 'value_dated_entry',
+       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
+                       'snapshot', 'mark', 'value_dated_entry',
                        'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')),
 function AS (
     SELECT DISTINCT p.oid AS funcid, p.proname AS name, p.proowner AS owner, p.proacl AS acl
@@ -76,7 +77,8 @@ SELECT NULL::integer, NULL::bigint, NULL::text, NULL::text, b.detail
                    aclexplode(a.attacl) x) g
      WHERE g.grantee <> g.owner AND g.grantee NOT IN (SELECT roleid FROM service)
        AND (g.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
-            OR g.privilege_type = 'INSERT' AND (g.grantee = 0 OR g.name IN ('entry', 'account_change', 'snapshot', 'mark', 'value_dated_entry')))
+            OR g.privilege_type = 'INSERT'
+               AND (g.grantee = 0 OR g.name IN ('entry', 'account_change', 'snapshot', 'mark', 'value_dated_entry')))
     UNION ALL
     SELECT format('%s may EXECUTE %s, and hang it on a table of its own', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END, f.name)
       FROM function f, aclexplode(coalesce(f.acl, acldefault('f', f.owner))) x
