@@ -87,6 +87,9 @@ func (j *Journal) balancesAsOf(ctx context.Context, ledgerID int32, ids []ledger
 	list, err := j.balances(ctx, j.pool, ledgerID, points)
 	found := make(map[ledger.AccountID]ledger.Balance, len(list))
 	for point, balance := range list {
+		if at.Sequence != nil {
+			balance.AsOf = through
+		}
 		found[point.account] = balance
 	}
 	return found, err
@@ -193,9 +196,6 @@ func (j *Journal) balances(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, 
 	balances := make(map[balancePoint]ledger.Balance, len(rows))
 	for _, row := range rows {
 		b := balance(row.AccountID, row.Type, row.Currency, row.Scale, row.Sum, row.Version)
-		if row.Through != latest {
-			b.AsOf = row.Through
-		}
 		balances[balancePoint{b.Account, row.Through}] = b
 	}
 	return balances, nil
