@@ -24,5 +24,12 @@
 //
 // The gate of a ledger is an advisory lock. Posting holds it shared, so posters never wait for one another at it; a change of
 // an account's rules holds it alone. Numbers are drawn while it is held, and so it also tells which numbers can still
-// become visible: see horizon.
+// become visible: see horizon. A trigger takes it for whoever inserts a transfer without it.
+//
+// # How a balance is computed
+//
+// From the nearest snapshot before the point, and the entries after it, by the SQL function balance_through and nothing else. A job
+// of each server (snapshot.go) takes snapshots behind the horizon, by inserting marks, whose trigger does the work. Where they
+// are, and what is in them, follows from the journal, so it does not matter how often or by whom it is done. Marks also
+// narrow a time down to numbers, for balances as of a time (balance.go).
 package journal

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shopspring/decimal"
 	"pgregory.net/rapid"
@@ -36,8 +37,13 @@ func TestModel(t *testing.T) {
 		}
 	}
 	db := pgtest.New(t)
-	one, _ := open(t, pg.Config{DSN: db.ServiceDSN()}, journal.Config{})
-	two, _ := open(t, pg.Config{DSN: db.ServiceDSN()}, journal.Config{})
+	// With snapshots at every turn, so that balances are computed from them.
+	if err := script(guardConn(t, db.OwnerDSN(), ""), dense); err != nil {
+		t.Fatal(err)
+	}
+	config := journal.Config{SnapshotEvery: 10 * time.Millisecond}
+	one, _ := open(t, pg.Config{DSN: db.ServiceDSN()}, config)
+	two, _ := open(t, pg.Config{DSN: db.ServiceDSN()}, config)
 	var books atomic.Int64
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{
@@ -50,7 +56,7 @@ func TestModel(t *testing.T) {
 			"":           m.check,
 		})
 	})
-	ledgertest.CheckBooks(t, db)
+	checkDense(t, db)
 }
 
 var modelAccounts = []ledger.AccountSpec{
@@ -70,6 +76,13 @@ type machine struct {
 	ledger  ledger.Name
 	model   *ledgertest.Model
 	firsts  map[string]*ledger.Transfer
+	// past are balances as the model had them once it knew everything up to a number.
+	past []pastBalances
+}
+
+type pastBalances struct {
+	sequence int64
+	cents    []int64 // in the order of modelAccounts
 }
 
 func (m *machine) start(t *rapid.T) {
@@ -136,6 +149,13 @@ func (m *machine) concurrently(t *rapid.T) {
 	slices.SortFunc(facts, func(a, b fact) int { return cmp.Compare(a.sequence, b.sequence) })
 	for _, f := range facts {
 		m.tell(t, f)
+	}
+	if len(facts) > 0 {
+		then := pastBalances{sequence: facts[len(facts)-1].sequence}
+		for _, a := range modelAccounts {
+			then.cents = append(then.cents, m.model.Account(string(a.ID)).Balance)
+		}
+		m.past = append(m.past, then)
 	}
 	for _, op := range ops {
 		m.judge(t, op, len(ops) == 1)
@@ -320,6 +340,18 @@ func (m *machine) check(t *rapid.T) {
 	for i, b := range balances {
 		if got, want := *cents(&b.Posted), m.model.Account(string(ids[i])).Balance; got != want {
 			t.Fatalf("balance of %s: %d, the model says %d", ids[i], got, want)
+		}
+	}
+	if len(m.past) > 0 {
+		then := rapid.SampledFrom(m.past).Draw(t, "then")
+		balances, err := server.BalancesAsOf(m.ctx, m.ledger, ids, ledger.AsOf{Sequence: &then.sequence})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range balances {
+			if got := *cents(&b.Posted); got != then.cents[i] {
+				t.Fatalf("balance of %s as of %d: %d, the model said %d", ids[i], then.sequence, got, then.cents[i])
+			}
 		}
 	}
 	id := rapid.SampledFrom(ids).Draw(t, "listed")
