@@ -199,17 +199,6 @@ RETURNING transfer_id, sequence, posted_at;
 SELECT CASE WHEN current_setting('synchronous_standby_names') <> ''
             THEN pg_logical_emit_message(true, 'khata', '')::text END AS position;
 
--- name: BalancesAt :many
--- The balance of each account as of a sequence.
-SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum, b.version::bigint AS version
-  FROM (SELECT unnest(@account_ids::text[]) AS account_id, unnest(@throughs::bigint[]) AS through) n
-       CROSS JOIN LATERAL (SELECT * FROM account c
-                            WHERE c.ledger_id = @ledger_id AND c.account_id = n.account_id OFFSET 0) a
-       CROSS JOIN LATERAL (SELECT coalesce(sum(e.amount), 0) AS sum, coalesce(max(e.sequence), 0) AS version
-                             FROM entry e
-                            WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no
-                              AND e.sequence <= n.through) b;
-
 -- name: EntriesAscending :many
 SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
        coalesce(t.description, '')::text AS description
@@ -233,8 +222,3 @@ SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
        CROSS JOIN LATERAL (SELECT * FROM transfer u
                             WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
  ORDER BY e.sequence DESC, e.leg DESC;
-
--- name: SumThrough :one
--- The balance after one entry.
-SELECT coalesce(sum(amount), 0)::numeric AS sum FROM entry
- WHERE ledger_id = @ledger_id AND account_no = @account_no AND (sequence, leg) <= (@sequence::bigint, @leg::smallint);

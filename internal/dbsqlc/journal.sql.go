@@ -515,64 +515,6 @@ func (q *Queries) AccountsLockSerialised(ctx context.Context, db DBTX, arg Accou
 	return items, nil
 }
 
-const BalancesAt = `-- name: BalancesAt :many
-SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum, b.version::bigint AS version
-  FROM (SELECT unnest($1::text[]) AS account_id, unnest($2::bigint[]) AS through) n
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account c
-                            WHERE c.ledger_id = $3 AND c.account_id = n.account_id OFFSET 0) a
-       CROSS JOIN LATERAL (SELECT coalesce(sum(e.amount), 0) AS sum, coalesce(max(e.sequence), 0) AS version
-                             FROM entry e
-                            WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no
-                              AND e.sequence <= n.through) b
-`
-
-type BalancesAtParams struct {
-	AccountIds []string
-	Throughs   []int64
-	LedgerID   int32
-}
-
-type BalancesAtRow struct {
-	Through   int64
-	AccountNo int64
-	AccountID string
-	Type      string
-	Currency  string
-	Scale     int16
-	Sum       decimal.Decimal
-	Version   int64
-}
-
-// The balance of each account as of a sequence.
-func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams) ([]BalancesAtRow, error) {
-	rows, err := db.Query(ctx, BalancesAt, arg.AccountIds, arg.Throughs, arg.LedgerID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BalancesAtRow
-	for rows.Next() {
-		var i BalancesAtRow
-		if err := rows.Scan(
-			&i.Through,
-			&i.AccountNo,
-			&i.AccountID,
-			&i.Type,
-			&i.Currency,
-			&i.Scale,
-			&i.Sum,
-			&i.Version,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const CurrencyByCode = `-- name: CurrencyByCode :many
 SELECT code, scale FROM currency WHERE ledger_id = $1 AND code = ANY ($2::text[])
 `
@@ -1019,31 +961,6 @@ SELECT refresh_statistics()
 func (q *Queries) RefreshStatistics(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, RefreshStatistics)
 	return err
-}
-
-const SumThrough = `-- name: SumThrough :one
-SELECT coalesce(sum(amount), 0)::numeric AS sum FROM entry
- WHERE ledger_id = $1 AND account_no = $2 AND (sequence, leg) <= ($3::bigint, $4::smallint)
-`
-
-type SumThroughParams struct {
-	LedgerID  int32
-	AccountNo int64
-	Sequence  int64
-	Leg       int16
-}
-
-// The balance after one entry.
-func (q *Queries) SumThrough(ctx context.Context, db DBTX, arg SumThroughParams) (decimal.Decimal, error) {
-	row := db.QueryRow(ctx, SumThrough,
-		arg.LedgerID,
-		arg.AccountNo,
-		arg.Sequence,
-		arg.Leg,
-	)
-	var sum decimal.Decimal
-	err := row.Scan(&sum)
-	return sum, err
 }
 
 const TerminateStuckGateHolders = `-- name: TerminateStuckGateHolders :many

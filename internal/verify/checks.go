@@ -41,7 +41,7 @@ var schemaChecks = []check{
 	{
 		name: "privileges", of: "objects",
 		count: `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace
-			AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
+			AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry', 'snapshot', 'mark',
 			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')`,
 		says: "khata_service can add to the journal and no more, and nobody else is granted to change it.",
 	},

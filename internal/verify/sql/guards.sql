@@ -3,7 +3,7 @@ WITH journal AS (
     SELECT oid AS relid, relname AS name, *
       FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
-       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry'))
+       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry', 'snapshot', 'mark'))
 SELECT 'table ' || name,
        format('kind %s, persistence %s, row security %s', relkind, relpersistence, relrowsecurity OR relforcerowsecurity)
   FROM journal
@@ -47,7 +47,8 @@ SELECT 'function ' || p.oid::regprocedure,
               coalesce('SET ' || array_to_string(p.proconfig, ' SET '), 'no settings'),
               encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex'))
   FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
- WHERE p.pronamespace = 'public'::regnamespace AND p.prorettype = 'trigger'::regtype
+ WHERE p.pronamespace = 'public'::regnamespace
+   AND (p.prorettype = 'trigger'::regtype OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'transfers_per_mark'))
 UNION ALL
 SELECT 'sequence ' || c.relname,
        format('%s FROM %s BY %s MIN %s MAX %s CACHE %s%s, persistence %s', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement,

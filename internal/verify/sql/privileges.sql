@@ -4,7 +4,7 @@ WITH relation AS (
     SELECT oid AS relid, relname AS name, relkind, relowner AS owner, relacl AS acl
       FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
-       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
+       AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry', 'snapshot', 'mark',
                        'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')),
 function AS (
     SELECT DISTINCT p.oid AS funcid, p.proname AS name, p.proowner AS owner, p.proacl AS acl
@@ -24,7 +24,8 @@ above AS (
             OR r.rolname IN ('pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program'))),
 privilege (name) AS (
     VALUES ('INSERT'), ('UPDATE'), ('DELETE'), ('TRUNCATE'), ('REFERENCES'), ('TRIGGER')),
--- What the migrations grant to it beyond reading is left out: INSERT on some tables, and UPDATE on some columns of account.
+-- What the migrations grant to it beyond reading is left out: INSERT on some tables, UPDATE on some columns of account, and
+-- INSERT on some of mark.
 granted AS (
     SELECT p.name AS privilege, r.name AS table,
            CASE WHEN p.name IN ('INSERT', 'UPDATE', 'REFERENCES') AND NOT has_table_privilege(s.roleid, r.relid, p.name)
@@ -32,7 +33,8 @@ granted AS (
                        WHERE a.attrelid = r.relid AND a.attnum > 0 AND NOT a.attisdropped
                          AND has_column_privilege(s.roleid, r.relid, a.attnum, p.name)
                          AND NOT (r.name = 'account' AND p.name = 'UPDATE'
-                                  AND a.attname IN ('name', 'metadata', 'floor', 'serialised', 'frozen', 'closed', 'changed_by')))
+                                  AND a.attname IN ('name', 'metadata', 'floor', 'serialised', 'frozen', 'closed', 'changed_by'))
+                         AND NOT (r.name = 'mark' AND p.name = 'INSERT' AND a.attname IN ('ledger_id', 'horizon')))
            END AS columns,
            has_table_privilege(s.roleid, r.relid, p.name) AS whole
       FROM relation r, privilege p, service s
@@ -74,7 +76,7 @@ SELECT NULL::integer, NULL::bigint, NULL::text, NULL::text, b.detail
                    aclexplode(a.attacl) x) g
      WHERE g.grantee <> g.owner AND g.grantee NOT IN (SELECT roleid FROM service)
        AND (g.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
-            OR g.privilege_type = 'INSERT' AND (g.grantee = 0 OR g.name IN ('entry', 'account_change')))
+            OR g.privilege_type = 'INSERT' AND (g.grantee = 0 OR g.name IN ('entry', 'account_change', 'snapshot', 'mark')))
     UNION ALL
     SELECT format('%s may EXECUTE %s, and hang it on a table of its own', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END, f.name)
       FROM function f, aclexplode(coalesce(f.acl, acldefault('f', f.owner))) x
