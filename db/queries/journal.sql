@@ -139,13 +139,11 @@ SELECT a.account_no
 -- What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries and the last of
 -- them.
 SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed, a.version,
-       s.sum::numeric AS sum, s.through::bigint AS through
+       coalesce(s.sum, 0)::numeric AS sum, coalesce(s.version, 0)::bigint AS through
   FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT * FROM account b
                             WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a
-       CROSS JOIN LATERAL (SELECT coalesce(sum(e.amount), 0) AS sum, coalesce(max(e.sequence), 0) AS through
-                             FROM entry e
-                            WHERE a.floor IS NOT NULL AND e.ledger_id = a.ledger_id AND e.account_no = a.account_no) s;
+       LEFT JOIN LATERAL balance_through(a.ledger_id, a.account_no, 9223372036854775807) s ON a.floor IS NOT NULL;
 
 -- name: AccountsChangedSince :many
 -- The accounts that were made or changed after a number, the latest first.
@@ -178,12 +176,12 @@ SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refu
 -- name: TransferInsert :many
 -- A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
 -- with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
--- what was decided counted on its being new.
+-- what was decided counted on its being new. An array that is NULL is as one of NULLs.
 INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
                       account_nos, amounts, description, metadata, caller)
 SELECT @ledger_id, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
        NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0), d.account_nos::bigint[], d.amounts::numeric[],
-       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, d.caller
+       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), @caller::text)
   FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.*
           FROM (SELECT unnest(@transfer_ids::text[]) AS transfer_id, unnest(@effective_ats::text[]) AS effective_at,
                        unnest(@refusals::text[]) AS refusal, unnest(@refused_account_nos::bigint[]) AS refused_account_no,

@@ -416,13 +416,11 @@ func (q *Queries) AccountsChangedSince(ctx context.Context, db DBTX, arg Account
 
 const AccountsForPosting = `-- name: AccountsForPosting :many
 SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed, a.version,
-       s.sum::numeric AS sum, s.through::bigint AS through
+       coalesce(s.sum, 0)::numeric AS sum, coalesce(s.version, 0)::bigint AS through
   FROM (SELECT unnest($1::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
-       CROSS JOIN LATERAL (SELECT coalesce(sum(e.amount), 0) AS sum, coalesce(max(e.sequence), 0) AS through
-                             FROM entry e
-                            WHERE a.floor IS NOT NULL AND e.ledger_id = a.ledger_id AND e.account_no = a.account_no) s
+       LEFT JOIN LATERAL balance_through(a.ledger_id, a.account_no, 9223372036854775807) s ON a.floor IS NOT NULL
 `
 
 type AccountsForPostingParams struct {
@@ -1006,19 +1004,20 @@ INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at,
                       account_nos, amounts, description, metadata, caller)
 SELECT $1, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
        NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0), d.account_nos::bigint[], d.amounts::numeric[],
-       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, d.caller
+       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), $2::text)
   FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.transfer_id, n.effective_at, n.refusal, n.refused_account_no, n.account_nos, n.amounts, n.description, n.metadata, n.caller
-          FROM (SELECT unnest($2::text[]) AS transfer_id, unnest($3::text[]) AS effective_at,
-                       unnest($4::text[]) AS refusal, unnest($5::bigint[]) AS refused_account_no,
-                       unnest($6::text[]) AS account_nos, unnest($7::text[]) AS amounts,
-                       unnest($8::text[]) AS description, unnest($9::text[]) AS metadata,
-                       unnest($10::text[]) AS caller) n) d
+          FROM (SELECT unnest($3::text[]) AS transfer_id, unnest($4::text[]) AS effective_at,
+                       unnest($5::text[]) AS refusal, unnest($6::bigint[]) AS refused_account_no,
+                       unnest($7::text[]) AS account_nos, unnest($8::text[]) AS amounts,
+                       unnest($9::text[]) AS description, unnest($10::text[]) AS metadata,
+                       unnest($11::text[]) AS caller) n) d
  ORDER BY d.transfer_id
 RETURNING transfer_id, sequence, posted_at
 `
 
 type TransferInsertParams struct {
 	LedgerID          int32
+	Caller            string
 	TransferIds       []string
 	EffectiveAts      []string
 	Refusals          []string
@@ -1038,10 +1037,11 @@ type TransferInsertRow struct {
 
 // A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
 // with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
-// what was decided counted on its being new.
+// what was decided counted on its being new. An array that is NULL is as one of NULLs.
 func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInsertParams) ([]TransferInsertRow, error) {
 	rows, err := db.Query(ctx, TransferInsert,
 		arg.LedgerID,
+		arg.Caller,
 		arg.TransferIds,
 		arg.EffectiveAts,
 		arg.Refusals,

@@ -3,13 +3,13 @@ package journal
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/pg"
@@ -24,39 +24,42 @@ type item struct {
 
 // try is one attempt to decide a batch, in one transaction.
 type try struct {
-	journal *Journal
-	book    ledgerRow
-	chart   *chart
-	trip    pg.Trip
+	book  ledgerRow
+	chart *chart
+	trip  pg.Trip
+	items []item
+	// lookUp is whether the records of the ids are read before anything is decided. Where nothing was sent twice of late that
+	// is not worth its while: the INSERT finds out, and then the batch is run again and looks.
+	lookUp bool
 
-	accountIDs, transferIDs []string
-	// accounts are those of accountIDs that exist.
-	accounts map[ledger.AccountID]*charted
-	books    *ledger.Books
+	view  view
+	books *ledger.Books
 	// xid is the number of the transaction, and madeBy of that which each record found was written by.
 	xid    int64
 	madeBy map[ledger.TransferID]int64
 }
 
+// waryFor is for how many batches after one that met a taken id the next ones expect to.
+const waryFor = 16
+
+// own are the transactions of a batch whose commits may have been lost. If one turns out to have happened, its records are
+// those of these requests, and were not there before them.
+type own map[int64]bool
+
 // tryBatch decides requests in one transaction of two round trips. On an error nothing is known to have been written, and
-// the same batch can be tried again.
+// the same batch can be tried again: ours then has the transactions of earlier tries.
 func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ours own) ([]PostResult, error) {
-	t := try{journal: j, book: book, chart: j.chart(book.id), books: ledger.NewBooks()}
-	t.accountIDs, t.transferIDs = named(items)
+	t := try{book: book, chart: j.chart(book.id), items: items, books: ledger.NewBooks(2*len(items), len(items))}
+	t.lookUp = len(ours) > 0 || t.chart.wary.Load() > 0
 	results := make([]PostResult, len(items))
-	claimed := map[ledger.TransferID]bool{}
 	err := pg.InTrips(ctx, j.pool, func(trip pg.Trip) (*pgx.Batch, error) {
 		t.trip = trip
 		if err := t.lockAndLoad(); err != nil {
 			return nil, err
 		}
-		for i, item := range items {
-			r := &results[i]
-			r.Transfer, r.Replayed, r.Err = t.books.Decide(item.spec, item.caller)
-			if r.Replayed && ours[t.madeBy[item.spec.ID]] && !claimed[item.spec.ID] {
-				// The second of two equal requests is a replay all the same.
-				r.Replayed, claimed[item.spec.ID] = false, true
-			}
+		ours[t.xid] = true
+		if err := t.decide(results, ours); err != nil {
+			return nil, err
 		}
 		last := &pgx.Batch{}
 		if decided := t.books.Decided(); len(decided) > 0 {
@@ -64,23 +67,55 @@ func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ou
 		} else {
 			last.Queue(dbsqlc.WaitForStandby)
 		}
-		ours[t.xid] = true
 		return last, nil
 	})
+	t.noteTaken(err)
 	// Without an error the transaction has been committed: what is in the results is durable.
 	return results, err
 }
 
-// named lists the accounts and ids that requests name, each once.
-func named(items []item) (accountIDs, transferIDs []string) {
-	accounts, transfers := make(map[string]bool, 2*len(items)), make(map[string]bool, len(items))
-	for _, item := range items {
-		transfers[string(item.spec.ID)] = true
-		for _, e := range item.spec.Entries {
-			accounts[string(e.Account)] = true
+// decide judges the requests in their order.
+func (t *try) decide(results []PostResult, ours own) error {
+	var undecided []string
+	judge := func(i int) {
+		r := &results[i]
+		r.Transfer, r.Replayed, r.Err = t.books.Decide(t.items[i].spec, t.items[i].caller)
+	}
+	for i := range t.items {
+		judge(i)
+		if results[i].Err != nil {
+			undecided = append(undecided, string(t.items[i].spec.ID))
 		}
 	}
-	return slices.Sorted(maps.Keys(accounts)), slices.Sorted(maps.Keys(transfers))
+	// The INSERT will not find out about these.
+	if !t.lookUp && len(undecided) > 0 {
+		if err := t.readRecords(undecided); err != nil {
+			return err
+		}
+		for i := range t.items {
+			if results[i].Err != nil {
+				judge(i)
+			}
+		}
+	}
+	claimed := map[ledger.TransferID]bool{}
+	for i := range results {
+		if r := &results[i]; r.Replayed && ours[t.madeBy[r.Transfer.ID]] && !claimed[r.Transfer.ID] {
+			// The second of two equal requests is a replay all the same.
+			r.Replayed, claimed[r.Transfer.ID] = false, true
+		}
+	}
+	return nil
+}
+
+// noteTaken tells the next batches whether to expect taken ids.
+func (t *try) noteTaken(err error) {
+	switch {
+	case len(t.madeBy) > 0, err != nil && pg.Classify(err) == pg.Again:
+		t.chart.wary.Store(waryFor)
+	case t.lookUp && err == nil && t.chart.wary.Load() > 0:
+		t.chart.wary.Add(-1)
+	}
 }
 
 // mostChanges is up to how many changes of accounts it pays to drop them from the chart one by one.
@@ -103,24 +138,25 @@ type loaded struct {
 // being, with a floor, between the statement that locks and the one that reads, and was read without its lock. What is
 // locked by then stays locked, so this may be out of order, and the deadlock that it may cause is retried.
 func (t *try) lockAndLoad() error {
-	v := t.chart.look(t.accountIDs)
-	l, err := t.load(v, true)
+	t.view = t.chart.look(t.items)
+	l, err := t.load(true)
 	if err != nil {
 		return err
 	}
 	started := l.gate[0].Started
 	t.xid = l.gate[0].Xid
 	for {
-		through := v.through
+		through := t.view.through
 		if len(l.changes) > 0 {
 			through = l.changes[0].Sequence
 		}
-		if t.noteChanges(v, l, started, through) && t.lockedAll(l) {
-			t.enter(v, l, started, through)
+		if t.noteChanges(l, started, through) && lockedAll(l) {
+			t.enter(l, started, through)
 			return t.enterRecords(l.records)
 		}
-		v = view{started: started, through: through, unknown: t.accountIDs}
-		if l, err = t.load(v, false); err != nil {
+		t.view.started, t.view.through = started, through
+		t.view.forget()
+		if l, err = t.load(false); err != nil {
 			return err
 		}
 	}
@@ -128,17 +164,17 @@ func (t *try) lockAndLoad() error {
 
 // load makes one trip. The gate comes first of all and in a statement of its own: what it protects must be read by later
 // ones. So must what the locks protect.
-func (t *try) load(v view, first bool) (*loaded, error) {
+func (t *try) load(first bool) (*loaded, error) {
 	var l loaded
 	b := &pgx.Batch{}
 	if first {
 		pg.Ask(b, &l.gate, dbsqlc.GateShareForPosting, t.book.id)
 	}
-	toLock := v.unknown
+	toLock := slices.Clip(t.view.unknown)
 	var nos, throughs []int64
-	for _, id := range t.accountIDs {
-		if a, ok := v.known[ledger.AccountID(id)]; ok && a.Serialised {
-			toLock = append(toLock, id)
+	for id, a := range t.view.accounts {
+		if a != nil && a.Serialised {
+			toLock = append(toLock, string(id))
 			if a.Floor != nil {
 				nos, throughs = append(nos, a.no), append(throughs, a.through)
 			}
@@ -150,14 +186,20 @@ func (t *try) load(v view, first bool) (*loaded, error) {
 			return err
 		})
 	}
-	pg.Ask(b, &l.changes, dbsqlc.AccountsChangedSince, t.book.id, v.through, mostChanges)
-	if len(v.unknown) > 0 {
-		pg.Ask(b, &l.read, dbsqlc.AccountsForPosting, v.unknown, t.book.id)
+	pg.Ask(b, &l.changes, dbsqlc.AccountsChangedSince, t.book.id, t.view.through, mostChanges)
+	if len(t.view.unknown) > 0 {
+		pg.Ask(b, &l.read, dbsqlc.AccountsForPosting, t.view.unknown, t.book.id)
 	}
 	if len(nos) > 0 {
 		pg.Ask(b, &l.tails, dbsqlc.EntriesSince, nos, throughs, t.book.id)
 	}
-	pg.Ask(b, &l.records, dbsqlc.TransfersByID, t.transferIDs, t.book.id)
+	if t.lookUp {
+		ids := make([]string, len(t.items))
+		for i, item := range t.items {
+			ids[i] = string(item.spec.ID)
+		}
+		pg.Ask(b, &l.records, dbsqlc.TransfersByID, ids, t.book.id)
+	}
 	if err := t.trip(b); err != nil {
 		return nil, fmt.Errorf("lock and read: %w", err)
 	}
@@ -165,18 +207,17 @@ func (t *try) load(v view, first bool) (*loaded, error) {
 }
 
 // noteChanges tells the chart what has changed, and reports whether what was known of the batch's accounts holds.
-func (t *try) noteChanges(v view, l *loaded, started time.Time, through int64) (holds bool) {
+func (t *try) noteChanges(l *loaded, started time.Time, through int64) (holds bool) {
+	v := &t.view
 	if !started.Equal(v.started) || len(l.changes) == mostChanges {
 		t.chart.reset(started, through)
-		return len(v.known) == 0
+		return len(v.unknown) == len(v.accounts)
 	}
 	holds = true
 	changed := make([]ledger.AccountID, len(l.changes))
 	for i, c := range l.changes {
 		changed[i] = ledger.AccountID(c.AccountID)
-		if _, ok := v.known[changed[i]]; ok {
-			holds = false
-		}
+		holds = holds && v.accounts[changed[i]] == nil
 	}
 	if len(changed) > 0 {
 		t.chart.forget(started, v.through, through, changed)
@@ -185,7 +226,10 @@ func (t *try) noteChanges(v view, l *loaded, started time.Time, through int64) (
 }
 
 // lockedAll reports whether every serialised account that was read is locked.
-func (t *try) lockedAll(l *loaded) bool {
+func lockedAll(l *loaded) bool {
+	if len(l.read) == 0 {
+		return true
+	}
 	locked := make(map[int64]bool, len(l.locked))
 	for _, no := range l.locked {
 		locked[no] = true
@@ -199,12 +243,9 @@ func (t *try) lockedAll(l *loaded) bool {
 }
 
 // enter puts the accounts into the books, and what was learnt of them into the chart.
-func (t *try) enter(v view, l *loaded, started time.Time, through int64) {
-	t.accounts = v.known
-	if t.accounts == nil {
-		t.accounts = make(map[ledger.AccountID]*charted, len(l.read))
-	}
-	learnt := make(map[ledger.AccountID]*charted, len(l.read)+len(l.tails))
+func (t *try) enter(l *loaded, started time.Time, through int64) {
+	accounts := t.view.accounts
+	learnt := make([]*charted, 0, len(l.read)+len(l.tails))
 	for _, row := range l.read {
 		a := &charted{no: row.AccountNo, sum: row.Sum, through: row.Through, Account: ledger.Account{
 			ID: ledger.AccountID(row.AccountID), Type: ledger.AccountType(row.Type),
@@ -212,37 +253,60 @@ func (t *try) enter(v view, l *loaded, started time.Time, through int64) {
 			Floor:    row.Floor, Serialised: row.Serialised, Frozen: ledger.Frozen(row.Frozen), Closed: row.Closed,
 			Version: row.Version,
 		}}
-		t.accounts[a.ID], learnt[a.ID] = a, a
+		accounts[a.ID] = a
+		learnt = append(learnt, a)
 	}
 	if len(l.tails) > 0 {
 		tails := make(map[int64]dbsqlc.EntriesSinceRow, len(l.tails))
 		for _, tail := range l.tails {
 			tails[tail.AccountNo] = tail
 		}
-		for id, a := range t.accounts {
+		for id, a := range accounts {
+			if a == nil {
+				continue
+			}
 			if tail, ok := tails[a.no]; ok {
 				newer := *a
 				newer.sum, newer.through = a.sum.Add(tail.Sum), tail.Through
-				t.accounts[id], learnt[id] = &newer, &newer
+				accounts[id] = &newer
+				learnt = append(learnt, &newer)
 			}
 		}
 	}
-	for _, a := range t.accounts {
-		t.books.AddAccount(a.Account, a.Type.Signed(ledger.Debit, a.sum))
+	for _, a := range accounts {
+		switch {
+		case a == nil:
+		case a.Floor == nil:
+			t.books.AddAccount(&a.Account, decimal.Zero)
+		default:
+			t.books.AddAccount(&a.Account, a.Type.Signed(ledger.Debit, a.sum))
+		}
 	}
 	if len(learnt) > 0 {
 		t.chart.learn(started, through, learnt)
 	}
 }
 
-// enterRecords puts the records of ids that are taken into the books.
+// readRecords puts the records of those ids that are taken into the books.
+func (t *try) readRecords(ids []string) error {
+	var rows []dbsqlc.TransfersByIDRow
+	b := &pgx.Batch{}
+	pg.Ask(b, &rows, dbsqlc.TransfersByID, ids, t.book.id)
+	if err := t.trip(b); err != nil {
+		return fmt.Errorf("read records: %w", err)
+	}
+	return t.enterRecords(rows)
+}
+
 func (t *try) enterRecords(rows []dbsqlc.TransfersByIDRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	names := make(accountNames, len(t.accounts))
-	for id, a := range t.accounts {
-		names[a.no] = accountName{id, a.Currency}
+	names := make(accountNames, len(t.view.accounts))
+	for id, a := range t.view.accounts {
+		if a != nil {
+			names[a.no] = accountName{id, a.Currency}
+		}
 	}
 	if missing := names.missing(rows); len(missing) > 0 {
 		var accounts []dbsqlc.AccountIDsRow
@@ -262,28 +326,58 @@ func (t *try) enterRecords(rows []dbsqlc.TransfersByIDRow) error {
 	return nil
 }
 
+// column is an array of the INSERT's, one value a record. It is NULL, which costs nothing, where no record has any.
+type column[T comparable] struct {
+	values []T
+	given  bool
+}
+
+func newColumn[T comparable](n int) column[T] { return column[T]{values: make([]T, n)} }
+
+func (c *column[T]) set(i int, value T) {
+	var zero T
+	if value != zero {
+		c.values[i], c.given = value, true
+	}
+}
+
+func (c *column[T]) array() []T {
+	if !c.given {
+		return nil
+	}
+	return c.values
+}
+
 // insert queues the statement that writes new records, and gives each its sequence and time.
 func (t *try) insert(b *pgx.Batch, records []*ledger.Transfer) {
 	n := len(records)
-	ids, effectiveAts, refusals, refusedNos := make([]string, n), make([]string, n), make([]string, n), make([]int64, n)
-	accountNos, amounts := make([]string, n), make([]string, n)
-	descriptions, metadatas, callers := make([]string, n), make([]string, n), make([]string, n)
+	ids, accountNos, amounts := make([]string, n), make([]string, n), make([]string, n)
+	effectiveAts, refusals, refusedNos := newColumn[string](n), newColumn[string](n), newColumn[int64](n)
+	descriptions, metadatas, callers := newColumn[string](n), newColumn[string](n), newColumn[string](n)
 	byID := make(map[string]*ledger.Transfer, n)
 	for i, r := range records {
 		byID[string(r.ID)] = r
-		ids[i], effectiveAts[i] = string(r.ID), timestamp(r.EffectiveAt)
-		if r.Refusal != nil {
-			refusals[i], refusedNos[i] = string(r.Refusal.Reason), t.accounts[r.Refusal.Account].no
-		}
+		ids[i] = string(r.ID)
 		accountNos[i], amounts[i] = t.arrays(r.Entries)
-		descriptions[i], metadatas[i], callers[i] = r.Description, string(r.Metadata), r.Caller
+		effectiveAts.set(i, timestamp(r.EffectiveAt))
+		if r.Refusal != nil {
+			refusals.set(i, string(r.Refusal.Reason))
+			refusedNos.set(i, t.view.accounts[r.Refusal.Account].no)
+		}
+		descriptions.set(i, r.Description)
+		metadatas.set(i, string(r.Metadata))
+		if r.Caller != records[0].Caller {
+			callers.set(i, r.Caller)
+		}
 	}
-	b.Queue(dbsqlc.TransferInsert, t.book.id, ids, effectiveAts, refusals, refusedNos, accountNos, amounts, descriptions,
-		metadatas, callers).Query(func(rows pgx.Rows) error {
-		var row dbsqlc.TransferInsertRow
-		_, err := pgx.ForEachRow(rows, []any{&row.TransferID, &row.Sequence, &row.PostedAt}, func() error {
-			record := byID[row.TransferID]
-			record.Sequence, record.PostedAt = row.Sequence, row.PostedAt.UTC()
+	b.Queue(dbsqlc.TransferInsert, t.book.id, records[0].Caller, ids, effectiveAts.array(), refusals.array(), refusedNos.array(),
+		accountNos, amounts, descriptions.array(), metadatas.array(), callers.array()).Query(func(rows pgx.Rows) error {
+		var id string
+		var sequence int64
+		var postedAt time.Time
+		_, err := pgx.ForEachRow(rows, []any{&id, &sequence, &postedAt}, func() error {
+			record := byID[id]
+			record.Sequence, record.PostedAt = sequence, postedAt.UTC()
 			return nil
 		})
 		return err
@@ -301,7 +395,7 @@ func (t *try) arrays(entries []ledger.Entry) (accountNos, amounts string) {
 		}
 		nos.WriteByte(separator)
 		sums.WriteByte(separator)
-		nos.WriteString(strconv.FormatInt(t.accounts[e.Account].no, 10))
+		nos.WriteString(strconv.FormatInt(t.view.accounts[e.Account].no, 10))
 		if e.Direction == ledger.Credit {
 			sums.WriteByte('-')
 		}
@@ -318,7 +412,3 @@ func timestamp(t *time.Time) string {
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.999999Z")
 }
-
-// own are the transactions of a batch whose commits may have been lost. If one turns out to have happened, its records are
-// those of these requests, and were not there before them.
-type own map[int64]bool

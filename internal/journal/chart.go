@@ -2,6 +2,7 @@ package journal
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -18,6 +19,9 @@ const maxCharted = 200_000
 // It is true of one run of one PostgreSQL. A backup that was restored, or a standby that was promoted, may know less, and
 // give the same numbers to other facts.
 type chart struct {
+	// wary is for how many batches more the ids are looked up before the INSERT: see try.lookUp.
+	wary atomic.Int32
+
 	mu sync.RWMutex
 	// started is when the PostgreSQL that all of this was read from was started.
 	started time.Time
@@ -39,54 +43,77 @@ type charted struct {
 
 func newChart() *chart { return &chart{accounts: map[ledger.AccountID]*charted{}} }
 
-// view is what a chart knew of some accounts at a time.
+// view is what a batch knows of the accounts that it names.
 type view struct {
 	started time.Time
 	through int64
-	known   map[ledger.AccountID]*charted
-	unknown []string
+	// accounts has each account that the batch names; nil for one that is not known.
+	accounts map[ledger.AccountID]*charted
+	unknown  []string
 }
 
-// look takes what is known of accounts.
-func (c *chart) look(ids []string) view {
+// look takes what is known of the accounts that requests name.
+func (c *chart) look(items []item) view {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	v := view{started: c.started, through: c.through, known: make(map[ledger.AccountID]*charted, len(ids))}
-	for _, id := range ids {
-		if a, ok := c.accounts[ledger.AccountID(id)]; ok {
-			v.known[a.ID] = a
-		} else {
-			v.unknown = append(v.unknown, id)
+	v := view{started: c.started, through: c.through, accounts: make(map[ledger.AccountID]*charted, 2*len(items))}
+	for _, item := range items {
+		for _, e := range item.spec.Entries {
+			if _, seen := v.accounts[e.Account]; seen {
+				continue
+			}
+			a := c.accounts[e.Account]
+			v.accounts[e.Account] = a
+			if a == nil {
+				v.unknown = append(v.unknown, string(e.Account))
+			}
 		}
 	}
 	return v
 }
 
-// serialised reports whether an account is known to take one posting at a time. It routes; it decides nothing.
-func (c *chart) serialised(id ledger.AccountID) bool {
+// forget makes all accounts unknown.
+func (v *view) forget() {
+	v.unknown = v.unknown[:0]
+	for id := range v.accounts {
+		v.accounts[id] = nil
+		v.unknown = append(v.unknown, string(id))
+	}
+}
+
+// serialised lists those accounts of requests that are known to take one posting at a time, some twice. It routes; it
+// decides nothing.
+func (c *chart) serialised(items []item) []ledger.AccountID {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	a, ok := c.accounts[id]
-	return ok && a.Serialised
+	var ids []ledger.AccountID
+	for _, item := range items {
+		for _, e := range item.spec.Entries {
+			if a := c.accounts[e.Account]; a != nil && a.Serialised {
+				ids = append(ids, e.Account)
+			}
+		}
+	}
+	return ids
 }
 
 // learn takes over what a batch has read of accounts, after it has seen the changes up to through and told forget.
-func (c *chart) learn(started time.Time, through int64, accounts map[ledger.AccountID]*charted) {
+func (c *chart) learn(started time.Time, through int64, accounts []*charted) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Whoever has seen a later change had no reason to look for it among accounts that were not here.
 	if !c.started.Equal(started) || c.through != through {
 		return
 	}
-	for id, a := range accounts {
-		known, ok := c.accounts[id]
+	for _, a := range accounts {
+		known, ok := c.accounts[a.ID]
 		if ok && known.Version == a.Version && known.through >= a.through {
 			continue
 		}
 		if !ok && len(c.accounts) >= maxCharted {
 			c.forgetAny()
 		}
-		c.accounts[id] = a
+		c.accounts[a.ID] = a
 	}
 }
 

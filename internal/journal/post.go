@@ -38,7 +38,6 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 		return nil, err
 	}
 	p := posting{journal: j, book: book, results: make([]PostResult, len(specs)), request: newRequest()}
-	serialised := j.chart(book.id).serialised
 	for i, spec := range specs {
 		if err := spec.Validate(); err != nil {
 			p.results[i].Err = err
@@ -49,7 +48,7 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 				return nil, err
 			}
 		}
-		p.request.add(caller, spec, serialised)
+		p.request.add(caller, spec)
 		p.places = append(p.places, i)
 	}
 	if err := p.decide(ctx); err != nil {
@@ -107,6 +106,7 @@ func (j *Journal) queued(ctx context.Context, book ledgerRow, r *request, open e
 	if deadline.Before(turn) {
 		turn = deadline
 	}
+	r.serialised = j.chart(book.id).serialised(r.items)
 	if err := j.queue.add(book, r); err != nil {
 		j.config.Metrics.answered(failed(r.items, err))
 		return nil, err

@@ -42,23 +42,64 @@ type line struct {
 	book    ledgerRow
 	waiting list.List // of *request
 	running int
-	busy    map[name]bool
+	busy    names
 	// blocked, if it is not nil, has the names of all that wait, and none of them can begin before a batch has ended.
-	blocked map[name]bool
+	blocked *names
 	// crowded says the same where too many wait to know all their names.
 	crowded bool
 }
 
-// name is what two requests can get into each other's way over: a transfer id, or a serialised account.
-type name struct {
-	transfer ledger.TransferID
-	account  ledger.AccountID
+// names are what requests can get into each other's way over: transfer ids and serialised accounts.
+type names struct {
+	transfers map[ledger.TransferID]bool
+	accounts  map[ledger.AccountID]bool
+}
+
+func newNames() names {
+	return names{map[ledger.TransferID]bool{}, map[ledger.AccountID]bool{}}
+}
+
+func (n *names) add(r *request) {
+	for _, item := range r.items {
+		n.transfers[item.spec.ID] = true
+	}
+	for _, id := range r.serialised {
+		n.accounts[id] = true
+	}
+}
+
+func (n *names) remove(r *request) {
+	for _, item := range r.items {
+		delete(n.transfers, item.spec.ID)
+	}
+	for _, id := range r.serialised {
+		delete(n.accounts, id)
+	}
+}
+
+func (n *names) has(r *request) bool {
+	if n == nil || len(n.transfers) == 0 {
+		return false
+	}
+	for _, id := range r.serialised {
+		if n.accounts[id] {
+			return true
+		}
+	}
+	for _, item := range r.items {
+		if n.transfers[item.spec.ID] {
+			return true
+		}
+	}
+	return false
 }
 
 // request is transfers of one caller, to be decided in one batch and in their order.
 type request struct {
-	items   []item
-	names   []name
+	items []item
+	// serialised are the accounts among its own that are known to take one posting at a time.
+	serialised []ledger.AccountID
+
 	entries int
 	bytes   int
 	arrived time.Time
@@ -74,14 +115,8 @@ func (r *request) full(next ledger.TransferSpec) bool {
 	return len(r.items) == maxBatch || len(r.items) > 0 && r.entries+len(next.Entries) > maxBatchEntries
 }
 
-func (r *request) add(caller string, spec ledger.TransferSpec, serialised func(ledger.AccountID) bool) {
+func (r *request) add(caller string, spec ledger.TransferSpec) {
 	r.items = append(r.items, item{caller, spec})
-	r.names = append(r.names, name{transfer: spec.ID})
-	for _, e := range spec.Entries {
-		if serialised(e.Account) {
-			r.names = append(r.names, name{account: e.Account})
-		}
-	}
 	r.entries += len(spec.Entries)
 	// About what it takes in memory, with what will be made of it.
 	r.bytes += 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
@@ -98,7 +133,7 @@ func (q *queue) add(book ledgerRow, r *request) error {
 	}
 	l, ok := q.lines[book.id]
 	if !ok {
-		l = &line{book: book, busy: map[name]bool{}}
+		l = &line{book: book, busy: newNames()}
 		q.lines[book.id] = l
 	}
 	r.arrived = time.Now()
@@ -111,9 +146,7 @@ func (q *queue) add(book ledgerRow, r *request) error {
 	case l.crowded:
 		return nil
 	case l.blocked != nil && r.blocked(l):
-		for _, n := range r.names {
-			l.blocked[n] = true
-		}
+		l.blocked.add(r)
 		return nil
 	}
 	l.blocked = nil
@@ -123,12 +156,7 @@ func (q *queue) add(book ledgerRow, r *request) error {
 
 // blocked reports whether a request has to wait for one under way, or for one that waits.
 func (r *request) blocked(l *line) bool {
-	for _, n := range r.names {
-		if l.busy[n] || l.blocked[n] {
-			return true
-		}
-	}
-	return false
+	return l.busy.has(r) || l.blocked.has(r)
 }
 
 // withdraw takes a request back. It reports whether that was in time: it had not begun, and will not.
@@ -183,7 +211,8 @@ func (l *line) take(q *queue) []*request {
 	}
 	var taken []*request
 	var transfers, entries, scanned int
-	l.blocked = map[name]bool{}
+	blocked := newNames()
+	l.blocked = &blocked
 	for e := l.waiting.Front(); e != nil; {
 		if scanned >= maxScan {
 			l.crowded = true
@@ -193,9 +222,7 @@ func (l *line) take(q *queue) []*request {
 		e = e.Next()
 		scanned += len(r.items)
 		if r.blocked(l) {
-			for _, n := range r.names {
-				l.blocked[n] = true
-			}
+			blocked.add(r)
 			continue
 		}
 		if len(taken) > 0 && (transfers+len(r.items) > maxBatch || entries+r.entries > maxBatchEntries) {
@@ -209,9 +236,7 @@ func (l *line) take(q *queue) []*request {
 		l.blocked, l.crowded = nil, false
 	}
 	for _, r := range taken {
-		for _, n := range r.names {
-			l.busy[n] = true
-		}
+		l.busy.add(r)
 	}
 	return taken
 }
@@ -220,9 +245,7 @@ func (q *queue) ended(l *line, requests []*request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range requests {
-		for _, n := range r.names {
-			delete(l.busy, n)
-		}
+		l.busy.remove(r)
 	}
 	l.blocked, l.crowded = nil, false
 	q.running--
