@@ -106,7 +106,7 @@ func (b *bench) mode(ctx context.Context, mode string) error {
 	case ModeMixed:
 		return b.mixed(ctx)
 	case ModeGrowth:
-		return b.growth(ctx)
+		return b.growth(ctx, sizes(b.config.GrowthFrom, b.config.GrowthTo))
 	case ModePost:
 		return b.posting(ctx, mode, true, b.config.Clients)
 	case ModeBatch:
@@ -187,7 +187,7 @@ func (b *bench) accounts(ctx context.Context, set string, n int, floored bool) (
 	if list, made := b.sets[set]; made {
 		return list, nil
 	}
-	b.progress("making %s accounts for %s", grouped(n), set)
+	b.progress("making accounts for %s: %s", set, grouped(n))
 	list := make([]string, n)
 	for i := range list {
 		list[i] = fmt.Sprintf("%s%s:%d", b.prefix, set, i)
@@ -212,13 +212,13 @@ func (b *bench) fund(ctx context.Context, set string, accounts []string) error {
 		return err
 	}
 	next := 0
-	m, err := newMaker(b.config.IDs, nil)
-	if err != nil {
-		return err
-	}
-	m.pick = func(*rand.Rand) (string, string) {
+	inTurn := func(*rand.Rand) (string, string) {
 		next++
 		return cash, accounts[next-1]
+	}
+	m, err := newMaker(b.config.IDs, func(*rand.Rand) pick { return inTurn })
+	if err != nil {
+		return err
 	}
 	return failed(each(ctx, 1, func(int) (step, bool) {
 		n := min(b.config.Batch, len(accounts)-next)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,7 +63,17 @@ func (d *database) settle(ctx context.Context) error {
 	if d == nil {
 		return nil
 	}
-	for _, sql := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
+	// The tables of the service and of the floors; the rest of the catalogue takes its time and has nothing to settle.
+	rows, err := d.conn.Query(ctx, `SELECT oid::regclass::text FROM pg_catalog.pg_class
+		WHERE relkind = 'r' AND (relnamespace = 'public'::regnamespace OR relnamespace::regnamespace::text LIKE $1)`, floorSchema+"%")
+	if err != nil {
+		return fmt.Errorf("list the tables: %w", err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("list the tables: %w", err)
+	}
+	for _, sql := range []string{"VACUUM (ANALYZE) " + strings.Join(tables, ", "), "CHECKPOINT"} {
 		_, err := d.conn.Exec(ctx, sql)
 		var refused *pgconn.PgError
 		const insufficientPrivilege = "42501"

@@ -268,16 +268,23 @@ func (b *bench) mixer(client int, choose func(*rand.Rand) pick) (step, error) {
 	}, nil
 }
 
-// growth posts batches until the journal has as many transfers as it should, and measures the rate on the way.
-func (b *bench) growth(ctx context.Context) error {
+// growth posts batches until the journal has as many transfers as it should, and measures the rate at these sizes.
+func (b *bench) growth(ctx context.Context, at []int64) error {
+	if len(at) == 0 {
+		return nil
+	}
 	choose, err := b.choice(ctx, ModeGrowth)
 	if err != nil {
 		return err
 	}
-	for _, size := range sizes(b.config.GrowthFrom, b.config.GrowthTo) {
+	for _, size := range at {
 		have, err := b.db.transfers(ctx)
 		if err != nil {
 			return err
+		}
+		if have > 2*size {
+			b.note("growth, at %s transfers: left out, because there are %s already", grouped(size), grouped(have))
+			continue
 		}
 		r := b.newResult(ModeGrowth, false, b.config.InFlight)
 		r.Case, r.Name = sizeCase(ModeGrowth, size), fmt.Sprintf("growth, at %s transfers", grouped(size))

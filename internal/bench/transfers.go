@@ -45,7 +45,7 @@ func across(payers, payees []string) pick {
 	return func(r *rand.Rand) (string, string) { return payers[r.IntN(len(payers))], payees[r.IntN(len(payees))] }
 }
 
-// zipfExponent makes the most popular of 10,000 accounts take part in about one transfer in six.
+// zipfExponent makes the most popular of 10,000 accounts take part in almost a third of all transfers.
 const zipfExponent = 1.1
 
 // zipf lets few accounts take part in most transfers, as it is among people. It is not safe for concurrent use.
