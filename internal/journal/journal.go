@@ -42,7 +42,7 @@ func (c Config) withDefaults(pool *pgxpool.Pool) Config {
 		c.Posters = max(1, int(pool.Config().MaxConns)*3/4)
 	}
 	if c.PostersPerLedger == 0 {
-		c.PostersPerLedger = max(1, min(4, c.Posters-1))
+		c.PostersPerLedger = max(1, min(2, c.Posters-1))
 	}
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 64 << 20
