@@ -32,7 +32,7 @@ var (
 	testOnly = []string{"internal/pgtest", "internal/ledgertest"}
 	database = []string{
 		"internal/pg", "internal/pgtest", "internal/journal", "internal/dbsqlc", "internal/devpg", "internal/verify", "internal/ledgertest",
-		"internal/server",
+		"internal/server", "internal/bench",
 	}
 )
 
@@ -68,9 +68,10 @@ var (
 		only([]string{"internal/cli"}, []string{"cmd"}, "commands are run by cmd only"),
 		only([]string{"github.com/jackc/pgx"}, database, "only what owns tables or starts a database speaks to PostgreSQL"),
 		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/ledgertest"}, "the journal is the only writer of its tables"),
-		only([]string{"proto"}, []string{"internal/grpcapi", "ledger/client", "internal/server", "proto"},
+		only([]string{"proto"}, []string{"internal/grpcapi", "ledger/client", "internal/server", "internal/bench", "proto"},
 			"the wire's types stay in grpcapi and client; everyone else speaks ledger"),
 		only([]string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, []string{"internal/cli"}, "commands live in internal/cli"),
+		only([]string{"internal/bench"}, []string{"internal/cli"}, "the load generator is a client, and nothing is built on it"),
 		only(testOnly, testOnly, "they are for tests only"),
 		func(from, to string) string {
 			if within(from, "cmd") && isOurs(to) && to != "internal/cli" {
@@ -223,6 +224,7 @@ func TestArrows_OfAnotherHouse(t *testing.T) {
 		"test packages built in":       {imports("internal/server", "internal/pgtest", "internal/ledgertest"), []string{"internal/ledgertest", "internal/pgtest"}},
 		"test packages of each other":  {imports("internal/ledgertest", "internal/pgtest"), nil},
 		"test packages in tests":       {tests("internal/server", "internal/pgtest", "internal/ledgertest"), nil},
+		"a capability with the bench":  {imports("internal/journal", "internal/bench"), []string{"internal/bench"}},
 		"cmd":                          {imports("cmd/khata", "context", "internal/cli"), nil},
 		"cmd with more":                {imports("cmd/khata", "internal/server", "ledger"), []string{"internal/server", "ledger"}},
 		"cmd imported":                 {imports("internal/cli", "cmd/khata"), []string{"cmd/khata"}},

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/shopspring/decimal"
@@ -10,15 +9,10 @@ import (
 // MaxDigits is the most digits that an amount may be written with.
 const MaxDigits = 38
 
-var (
-	amountSyntax = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
-	floorSyntax  = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
-)
-
 // ParseAmount reads the amount of an entry: (0|[1-9][0-9]*)(\.[0-9]+)?, positive, at most MaxDigits digits. It remembers
 // how many decimals were written, since "500.000" is more precise than BDT can be. It returns CodeInvalidArgument.
 func ParseAmount(text, field string) (decimal.Decimal, error) {
-	amount, err := parseDecimal(amountSyntax, text, field)
+	amount, err := parseDecimal(text, text, field)
 	if err != nil {
 		return decimal.Decimal{}, err
 	}
@@ -30,14 +24,15 @@ func ParseAmount(text, field string) (decimal.Decimal, error) {
 
 // ParseFloor reads the floor of an account: an amount that may also be zero or negative. It returns CodeInvalidArgument.
 func ParseFloor(text, field string) (decimal.Decimal, error) {
-	return parseDecimal(floorSyntax, text, field)
+	return parseDecimal(strings.TrimPrefix(text, "-"), text, field)
 }
 
-func parseDecimal(syntax *regexp.Regexp, text, field string) (decimal.Decimal, error) {
+// parseDecimal reads text, of which unsigned is what comes after a sign that is allowed.
+func parseDecimal(unsigned, text, field string) (decimal.Decimal, error) {
 	if len(text) > MaxDigits+2 || countDigits(text) > MaxDigits { // + sign and point
 		return decimal.Decimal{}, Invalid(field, "has more than %d digits", MaxDigits)
 	}
-	if !syntax.MatchString(text) {
+	if !isPlain(unsigned) {
 		return decimal.Decimal{}, Invalid(field, "%q is not an amount: want digits, such as 500 or 500.00, without sign, "+
 			"exponent, spaces or leading zeros", text)
 	}
@@ -46,6 +41,21 @@ func parseDecimal(syntax *regexp.Regexp, text, field string) (decimal.Decimal, e
 		return decimal.Decimal{}, Invalid(field, "%q is not an amount", text)
 	}
 	return amount, nil
+}
+
+// isPlain reports whether text is (0|[1-9][0-9]*)(\.[0-9]+)?.
+func isPlain(text string) bool {
+	whole, fraction, point := strings.Cut(text, ".")
+	return isDigits(whole) && (whole[0] != '0' || len(whole) == 1) && (!point || isDigits(fraction))
+}
+
+func isDigits(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
 }
 
 func countDigits(text string) int {

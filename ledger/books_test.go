@@ -21,13 +21,13 @@ var (
 
 // page is the books of the tests below, with what is on each account.
 func page() *ledger.Books {
-	b := ledger.NewBooks()
+	b := ledger.NewBooks(0, 0)
 	add := func(id ledger.AccountID, kind ledger.AccountType, currency ledger.Currency, balance string, change func(*ledger.Account)) {
 		a := ledger.Account{ID: id, Type: kind, Currency: currency, Frozen: ledger.FrozenNone}
 		if change != nil {
 			change(&a)
 		}
-		b.AddAccount(a, amount(balance))
+		b.AddAccount(&a, amount(balance))
 	}
 	floor := func(text string) func(*ledger.Account) {
 		return func(a *ledger.Account) { a.Floor, a.Serialised = pointer(amount(text)), true }
@@ -258,15 +258,15 @@ func TestBooks_Model(t *testing.T) {
 		balance, floor decimal.Decimal
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		b := ledger.NewBooks()
+		b := ledger.NewBooks(0, 0)
 		accounts := map[ledger.AccountID]*account{
 			"a": {ledger.Liability, amount("10"), amount("0")}, "b": {ledger.Asset, amount("10"), amount("0")},
 			"c": {ledger.Liability, amount("0"), amount("-5")}, "d": {ledger.Asset, amount("0"), amount("20")},
 		}
 		for id, a := range accounts {
-			b.AddAccount(ledger.Account{ID: id, Type: a.kind, Currency: bdt, Floor: &a.floor, Serialised: true, Frozen: ledger.FrozenNone}, a.balance)
+			b.AddAccount(&ledger.Account{ID: id, Type: a.kind, Currency: bdt, Floor: &a.floor, Serialised: true, Frozen: ledger.FrozenNone}, a.balance)
 		}
-		b.AddAccount(ledger.Account{ID: "free", Type: ledger.Equity, Currency: bdt, Frozen: ledger.FrozenNone}, decimal.Zero)
+		b.AddAccount(&ledger.Account{ID: "free", Type: ledger.Equity, Currency: bdt, Frozen: ledger.FrozenNone}, decimal.Zero)
 		ids := slices.Sorted(maps.Keys(accounts))
 		records := map[ledger.TransferID]*ledger.Transfer{}
 		for range rapid.IntRange(1, 30).Draw(t, "transfers") {

@@ -66,17 +66,30 @@ func (s TransferSpec) Validate() error {
 	if err := validateTime(s.EffectiveAt, "effective_at"); err != nil {
 		return err
 	}
-	sides := make(map[AccountID]Direction, len(s.Entries))
 	for i, e := range s.Entries {
 		if err := e.validate(); err != nil {
 			return atEntry(s.Entries, i, err)
 		}
+	}
+	if i := onBothSides(s.Entries); i >= 0 {
+		return atEntry(s.Entries, i, Invalid("account", "%s is on both sides of the transfer", s.Entries[i].Account))
+	}
+	return nil
+}
+
+// onBothSides returns the first entry whose account was on the other side before, or -1.
+func onBothSides(entries []Entry) int {
+	if a, b := entries[0], entries[1]; len(entries) == 2 && (a.Account != b.Account || a.Direction == b.Direction) {
+		return -1
+	}
+	sides := make(map[AccountID]Direction, len(entries))
+	for i, e := range entries {
 		if side, seen := sides[e.Account]; seen && side != e.Direction {
-			return atEntry(s.Entries, i, Invalid("account", "%s is on both sides of the transfer", e.Account))
+			return i
 		}
 		sides[e.Account] = e.Direction
 	}
-	return nil
+	return -1
 }
 
 func (e Entry) validate() error {

@@ -22,10 +22,6 @@ CREATE FUNCTION sampled(sequence bigint) RETURNS boolean LANGUAGE sql IMMUTABLE 
 'SELECT (sequence % 2147483647 * 1103515245 % 2147483647) * (sequence % 2147483647 * 1103515245 % 2147483647) % 2147483647
         * (sequence % 2147483647 * 1103515245 % 2147483647) % 2147483647 < 33554432';
 
--- By how much a time may lie before that of a transfer with a lower number without being worth a note. Whoever draws a number reads
--- the clock right after, but may be interrupted in between.
-CREATE FUNCTION usual_disorder() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT interval ''100 milliseconds''';
-
 -- The sum of an account's entries, a debit positive, from the first one through number "through".
 CREATE TABLE snapshot (
     ledger_id  integer NOT NULL,
@@ -111,7 +107,7 @@ BEGIN
     END IF;
     NEW.earliest := stretch.earliest;
     NEW.latest := greatest(stretch.latest, previous.latest);
-    NEW.goes_back := coalesce(stretch.earliest < previous.latest - usual_disorder(), false);
+    NEW.goes_back := coalesce(stretch.earliest < previous.latest - interval '100 milliseconds', false);
     -- The first snapshot of an account in the stretch is a balance, and each later one adds the entries since: an account that
     -- is in every transfer is read once. The order is fixed, or two servers that do this at once might deadlock.
     WITH point AS MATERIALIZED (
@@ -141,43 +137,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- Which numbers of a ledger, up to a horizon, have to be looked at one by one to tell which of their transfers were posted at or
--- before a time. Up to the first of these stretches, all were; outside of them nothing else was.
---
--- First the stretch in which the time lies: from the last mark before which nothing is later, to the first one before which
--- something is later by more than the usual disorder. After that, only where the times go back can one be earlier. Last, what
--- has no mark yet.
-CREATE FUNCTION stretches_around(ledger_id integer, at timestamptz, horizon bigint)
-    RETURNS TABLE (after bigint, through bigint)
-    LANGUAGE sql STABLE
-    SET search_path = public, pg_temp
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-AS '
-WITH bound AS (
-    SELECT coalesce((SELECT m.horizon FROM mark m
-                      WHERE m.ledger_id = $1 AND m.latest <= $2 AND m.horizon <= $3
-                      ORDER BY m.latest DESC, m.horizon DESC LIMIT 1), 0) AS after,
-           coalesce((SELECT m.horizon FROM mark m
-                      WHERE m.ledger_id = $1 AND m.latest > $2 + usual_disorder() AND m.horizon <= $3
-                      ORDER BY m.latest, m.horizon LIMIT 1), $3) AS through,
-           coalesce((SELECT m.horizon FROM mark m
-                      WHERE m.ledger_id = $1 AND m.horizon <= $3
-                      ORDER BY m.horizon DESC LIMIT 1), 0) AS last)
-SELECT b.after, b.through FROM bound b
-UNION ALL
-SELECT coalesce((SELECT n.horizon FROM mark n
-                  WHERE n.ledger_id = $1 AND n.horizon < m.horizon
-                  ORDER BY n.horizon DESC LIMIT 1), 0), m.horizon
-  FROM bound b, mark m
- WHERE m.ledger_id = $1 AND m.goes_back AND m.earliest <= $2 AND m.horizon > b.through AND m.horizon <= $3
-UNION ALL
-SELECT b.last, $3 FROM bound b WHERE b.through < $3';
-
 -- Where the next marks of a ledger stand, as far as there are transfers for them up to a number. It reads these and no more,
 -- however many are behind them: with a sort the planner would read all that there are.
 -- +goose StatementBegin
-CREATE FUNCTION next_marks(ledger_id integer, horizon bigint, at_most integer) RETURNS SETOF bigint LANGUAGE plpgsql STABLE STRICT
+CREATE FUNCTION next_marks(ledger_id integer, horizon bigint, at_most integer) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
     SET search_path = public, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -221,53 +184,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- The entries of transfers that have a value date. A balance as of an effective time is the one as of the same posting time, but
--- for the entries for which the two times lie on different sides of it; only entries with a value date can be such. It lacks the
--- transfers from before this migration, which the next one fills in while posting goes on, before it guards the table.
-CREATE TABLE value_dated_entry (
-    ledger_id    integer     NOT NULL,
-    account_no   bigint      NOT NULL,
-    effective_at timestamptz NOT NULL,
-    sequence     bigint      NOT NULL,
-    leg          smallint    NOT NULL,
-    posted_at    timestamptz NOT NULL,
-    amount       numeric     NOT NULL,
-    PRIMARY KEY (ledger_id, account_no, effective_at, sequence, leg) INCLUDE (posted_at, amount)
-);
-
--- Writes the value-dated entries of new transfers. Most have none, and cost a look.
--- +goose StatementBegin
-CREATE FUNCTION transfer_write_value_dates() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = public, pg_temp
-AS $$
-BEGIN
-    -- Anyone may hang a trigger function that he may execute on a table of his own.
-    IF TG_RELID <> 'public.transfer'::regclass OR TG_OP <> 'INSERT' THEN
-        RAISE EXCEPTION 'transfer_write_value_dates belongs to table transfer';
-    END IF;
-    IF EXISTS (SELECT FROM new_transfers WHERE effective_at IS NOT NULL AND refusal IS NULL) THEN
-        INSERT INTO value_dated_entry (ledger_id, account_no, effective_at, sequence, leg, posted_at, amount)
-        SELECT n.ledger_id, l.account_no, n.effective_at, n.sequence, l.leg, n.posted_at, l.amount
-          FROM new_transfers n
-               CROSS JOIN LATERAL unnest(n.account_nos, n.amounts) WITH ORDINALITY AS l (account_no, amount, leg)
-         WHERE n.effective_at IS NOT NULL AND n.refusal IS NULL;
-    END IF;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refresh_statistics() RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = public, pg_temp
-AS $$
-BEGIN
-    ANALYZE account, account_change, transfer, entry, snapshot, mark, value_dated_entry;
-END
-$$;
--- +goose StatementEnd
-
-REVOKE EXECUTE ON FUNCTION mark_take_snapshots(), transfer_keep_horizon(), transfer_write_value_dates() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION mark_take_snapshots(), transfer_keep_horizon() FROM PUBLIC;
 
 CREATE TRIGGER mark_take_snapshots BEFORE INSERT ON mark
     FOR EACH ROW EXECUTE FUNCTION mark_take_snapshots();
@@ -279,16 +196,13 @@ CREATE TRIGGER snapshot_refuse_change BEFORE UPDATE OR DELETE OR TRUNCATE ON sna
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER transfer_keep_horizon AFTER INSERT ON transfer
     REFERENCING NEW TABLE AS new_transfers FOR EACH STATEMENT EXECUTE FUNCTION transfer_keep_horizon();
-CREATE TRIGGER transfer_write_value_dates AFTER INSERT ON transfer
-    REFERENCING NEW TABLE AS new_transfers FOR EACH STATEMENT EXECUTE FUNCTION transfer_write_value_dates();
 
 ALTER TABLE mark ENABLE ALWAYS TRIGGER mark_take_snapshots;
 ALTER TABLE mark ENABLE ALWAYS TRIGGER mark_refuse_change;
 ALTER TABLE snapshot ENABLE ALWAYS TRIGGER snapshot_refuse_insert;
 ALTER TABLE snapshot ENABLE ALWAYS TRIGGER snapshot_refuse_change;
 ALTER TABLE transfer ENABLE ALWAYS TRIGGER transfer_keep_horizon;
-ALTER TABLE transfer ENABLE ALWAYS TRIGGER transfer_write_value_dates;
 
 -- Of a mark the service says where it is; the rest is the trigger's.
-GRANT SELECT ON snapshot, mark, value_dated_entry TO khata_service;
+GRANT SELECT ON snapshot, mark TO khata_service;
 GRANT INSERT (ledger_id, horizon) ON mark TO khata_service;

@@ -8,6 +8,11 @@
 -- advisory locks has a key space of its own; 4247 is Khata's class in it.
 SELECT pg_advisory_xact_lock_shared(4247, @ledger_id::integer);
 
+-- name: GateShareForPosting :many
+-- The same, and which run of PostgreSQL and which transaction this is.
+SELECT pg_postmaster_start_time()::timestamptz AS started, (pg_current_xact_id()::text::bigint & x'ffffffff'::bigint)::bigint AS xid
+  FROM pg_advisory_xact_lock_shared(4247, @ledger_id::integer);
+
 -- name: GateExclude :exec
 -- A change of an account's rules holds the gate alone, and so never races with a posting.
 SELECT pg_advisory_xact_lock(4247, @ledger_id::integer);
@@ -131,31 +136,52 @@ SELECT a.account_no
                               FOR NO KEY UPDATE) a;
 
 -- name: AccountsForPosting :many
--- What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries.
-SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed,
-       (CASE WHEN a.floor IS NULL THEN 0 ELSE
-           (SELECT coalesce(sum(e.amount), 0) FROM entry e
-             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no) END)::numeric AS sum
+-- What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries and the last of
+-- them.
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed, a.version,
+       coalesce(s.sum, 0)::numeric AS sum, coalesce(s.version, 0)::bigint AS through
   FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT * FROM account b
-                            WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a;
+                            WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a
+       LEFT JOIN LATERAL balance_through(a.ledger_id, a.account_no, 9223372036854775807) s ON a.floor IS NOT NULL;
+
+-- name: AccountsChangedSince :many
+-- The accounts that were made or changed after a number, the latest first.
+SELECT c.sequence, a.account_id
+  FROM (SELECT d.ledger_id, d.sequence, d.account_no FROM account_change d
+         WHERE d.ledger_id = @ledger_id AND d.sequence > @since::bigint
+         ORDER BY d.sequence DESC
+         LIMIT @most) c
+       CROSS JOIN LATERAL (SELECT b.account_id FROM account b
+                            WHERE b.ledger_id = c.ledger_id AND b.account_no = c.account_no OFFSET 0) a
+ ORDER BY c.sequence DESC;
+
+-- name: EntriesSince :many
+-- For each account, the sum of its entries after a number, and the last of them.
+SELECT w.account_no::bigint AS account_no, s.sum::numeric AS sum, s.through::bigint AS through
+  FROM (SELECT unnest(@account_nos::bigint[]) AS account_no, unnest(@throughs::bigint[]) AS since) w
+       CROSS JOIN LATERAL (SELECT sum(e.amount) AS sum, max(e.sequence) AS through
+                             FROM entry e
+                            WHERE e.ledger_id = @ledger_id AND e.account_no = w.account_no AND e.sequence > w.since) s
+ WHERE s.through IS NOT NULL;
 
 -- name: TransfersByID :many
 SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
-       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       t.xid::bigint AS xid
   FROM (SELECT unnest(@transfer_ids::text[]) AS wanted) w
-       CROSS JOIN LATERAL (SELECT * FROM transfer u
+       CROSS JOIN LATERAL (SELECT *, u.xmin::text::bigint AS xid FROM transfer u
                             WHERE u.ledger_id = @ledger_id AND u.transfer_id = w.wanted OFFSET 0) t;
 
 -- name: TransferInsert :many
 -- A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
 -- with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
--- what was decided counted on its being new.
+-- what was decided counted on its being new. An array that is NULL is as one of NULLs.
 INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
                       account_nos, amounts, description, metadata, caller)
 SELECT @ledger_id, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
        NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0), d.account_nos::bigint[], d.amounts::numeric[],
-       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, d.caller
+       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), @caller::text)
   FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.*
           FROM (SELECT unnest(@transfer_ids::text[]) AS transfer_id, unnest(@effective_ats::text[]) AS effective_at,
                        unnest(@refusals::text[]) AS refusal, unnest(@refused_account_nos::bigint[]) AS refused_account_no,

@@ -129,7 +129,7 @@ id is taken by other content), 5 not found, 6 unavailable (the outcome is open: 
 	root.AddCommand(
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.balanceCommand(),
-		a.entriesCommand(), a.importCommand(), a.versionCommand(),
+		a.entriesCommand(), a.importCommand(), a.benchCommand(), a.versionCommand(),
 	)
 	wrapArgs(root)
 	showVariables(root)

@@ -299,7 +299,7 @@ func TestVersionAndHelp(t *testing.T) {
 	if alone := khata(t.Context()); alone != root {
 		t.Errorf("khata alone is not khata --help: %+v", alone)
 	}
-	server := []string{"up", "serve", "migrate up", "migrate status", "verify"}
+	server := []string{"up", "serve", "migrate up", "migrate status", "verify", "bench"}
 	client := []string{
 		"ledger create", "ledger list", "currency register", "currency list", "account create", "account get", "account list",
 		"account update", "transfer post", "transfer get", "balance", "entries",

@@ -18,10 +18,25 @@ func exclude(cmd *cobra.Command, flag string, others ...string) {
 	}
 }
 
+// noVariable is the annotation of a flag that only the command line sets.
+const noVariable = "khata_no_variable"
+
+// onlyOnCommandLine is for flags that would do harm if they were set for other commands and not meant for this one.
+func onlyOnCommandLine(cmd *cobra.Command, flag string) {
+	if err := cmd.Flags().SetAnnotation(flag, noVariable, nil); err != nil {
+		panic(err) // There is no such flag.
+	}
+}
+
+func hasVariable(f *pflag.Flag) bool {
+	_, none := f.Annotations[noVariable]
+	return !none && f.Name != "help"
+}
+
 // showVariables adds to the help of each flag the variable that sets it.
 func showVariables(cmd *cobra.Command) {
 	add := func(f *pflag.Flag) {
-		if name := " [" + environmentName(f.Name) + "]"; f.Name != "help" && !strings.HasSuffix(f.Usage, name) {
+		if name := " [" + environmentName(f.Name) + "]"; hasVariable(f) && !strings.HasSuffix(f.Usage, name) {
 			f.Usage += name
 		}
 	}
@@ -40,7 +55,7 @@ func (a *app) applyEnvironment(cmd *cobra.Command) error {
 		if slices.ContainsFunc(f.Annotations[insteadOf], func(other string) bool { return cmd.Flags().Changed(other) }) {
 			return
 		}
-		if f.Changed || value == "" || f.Name == "help" || failed != nil {
+		if f.Changed || value == "" || !hasVariable(f) || failed != nil {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {

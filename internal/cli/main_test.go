@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/khata-ledger/khata/internal/cli"
@@ -15,6 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		os.Exit(serve()) // The server that khata bench starts is its own program, which here is that of the tests.
+	}
 	// What the developer has set for his own khata is not for the tests.
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "KHATA_") && !strings.HasPrefix(name, "KHATA_TEST_") && name != "KHATA_PG_BIN" {
@@ -24,6 +29,12 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(pgtest.Main(m))
+}
+
+func serve() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return cli.Run(ctx, os.Args[1:], cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
 // result is what a command line has left behind.

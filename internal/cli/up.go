@@ -40,7 +40,7 @@ func (a *app) upCommand() *cobra.Command {
 
 func (a *app) up(ctx context.Context, dir string, at addresses) (err error) {
 	log := a.logger()
-	database, err := server.StartEmbedded(ctx, dir, log)
+	database, err := server.StartEmbedded(ctx, devpg.Config{Dir: dir, Logger: log})
 	if err != nil {
 		return err
 	}

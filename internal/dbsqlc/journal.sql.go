@@ -371,14 +371,56 @@ func (q *Queries) AccountsByID(ctx context.Context, db DBTX, arg AccountsByIDPar
 	return items, nil
 }
 
+const AccountsChangedSince = `-- name: AccountsChangedSince :many
+SELECT c.sequence, a.account_id
+  FROM (SELECT d.ledger_id, d.sequence, d.account_no FROM account_change d
+         WHERE d.ledger_id = $1 AND d.sequence > $2::bigint
+         ORDER BY d.sequence DESC
+         LIMIT $3) c
+       CROSS JOIN LATERAL (SELECT b.account_id FROM account b
+                            WHERE b.ledger_id = c.ledger_id AND b.account_no = c.account_no OFFSET 0) a
+ ORDER BY c.sequence DESC
+`
+
+type AccountsChangedSinceParams struct {
+	LedgerID int32
+	Since    int64
+	Most     int32
+}
+
+type AccountsChangedSinceRow struct {
+	Sequence  int64
+	AccountID string
+}
+
+// The accounts that were made or changed after a number, the latest first.
+func (q *Queries) AccountsChangedSince(ctx context.Context, db DBTX, arg AccountsChangedSinceParams) ([]AccountsChangedSinceRow, error) {
+	rows, err := db.Query(ctx, AccountsChangedSince, arg.LedgerID, arg.Since, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AccountsChangedSinceRow
+	for rows.Next() {
+		var i AccountsChangedSinceRow
+		if err := rows.Scan(&i.Sequence, &i.AccountID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const AccountsForPosting = `-- name: AccountsForPosting :many
-SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed,
-       (CASE WHEN a.floor IS NULL THEN 0 ELSE
-           (SELECT coalesce(sum(e.amount), 0) FROM entry e
-             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no) END)::numeric AS sum
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed, a.version,
+       coalesce(s.sum, 0)::numeric AS sum, coalesce(s.version, 0)::bigint AS through
   FROM (SELECT unnest($1::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
+       LEFT JOIN LATERAL balance_through(a.ledger_id, a.account_no, 9223372036854775807) s ON a.floor IS NOT NULL
 `
 
 type AccountsForPostingParams struct {
@@ -396,10 +438,13 @@ type AccountsForPostingRow struct {
 	Serialised bool
 	Frozen     string
 	Closed     bool
+	Version    int64
 	Sum        decimal.Decimal
+	Through    int64
 }
 
-// What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries.
+// What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries and the last of
+// them.
 func (q *Queries) AccountsForPosting(ctx context.Context, db DBTX, arg AccountsForPostingParams) ([]AccountsForPostingRow, error) {
 	rows, err := db.Query(ctx, AccountsForPosting, arg.AccountIds, arg.LedgerID)
 	if err != nil {
@@ -419,7 +464,9 @@ func (q *Queries) AccountsForPosting(ctx context.Context, db DBTX, arg AccountsF
 			&i.Serialised,
 			&i.Frozen,
 			&i.Closed,
+			&i.Version,
 			&i.Sum,
+			&i.Through,
 		); err != nil {
 			return nil, err
 		}
@@ -682,6 +729,48 @@ func (q *Queries) EntriesDescending(ctx context.Context, db DBTX, arg EntriesDes
 	return items, nil
 }
 
+const EntriesSince = `-- name: EntriesSince :many
+SELECT w.account_no::bigint AS account_no, s.sum::numeric AS sum, s.through::bigint AS through
+  FROM (SELECT unnest($1::bigint[]) AS account_no, unnest($2::bigint[]) AS since) w
+       CROSS JOIN LATERAL (SELECT sum(e.amount) AS sum, max(e.sequence) AS through
+                             FROM entry e
+                            WHERE e.ledger_id = $3 AND e.account_no = w.account_no AND e.sequence > w.since) s
+ WHERE s.through IS NOT NULL
+`
+
+type EntriesSinceParams struct {
+	AccountNos []int64
+	Throughs   []int64
+	LedgerID   int32
+}
+
+type EntriesSinceRow struct {
+	AccountNo int64
+	Sum       decimal.Decimal
+	Through   int64
+}
+
+// For each account, the sum of its entries after a number, and the last of them.
+func (q *Queries) EntriesSince(ctx context.Context, db DBTX, arg EntriesSinceParams) ([]EntriesSinceRow, error) {
+	rows, err := db.Query(ctx, EntriesSince, arg.AccountNos, arg.Throughs, arg.LedgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EntriesSinceRow
+	for rows.Next() {
+		var i EntriesSinceRow
+		if err := rows.Scan(&i.AccountNo, &i.Sum, &i.Through); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const GateExclude = `-- name: GateExclude :exec
 SELECT pg_advisory_xact_lock(4247, $1::integer)
 `
@@ -734,6 +823,37 @@ SELECT pg_advisory_xact_lock_shared(4247, $1::integer)
 func (q *Queries) GateShare(ctx context.Context, db DBTX, ledgerID int32) error {
 	_, err := db.Exec(ctx, GateShare, ledgerID)
 	return err
+}
+
+const GateShareForPosting = `-- name: GateShareForPosting :many
+SELECT pg_postmaster_start_time()::timestamptz AS started, (pg_current_xact_id()::text::bigint & x'ffffffff'::bigint)::bigint AS xid
+  FROM pg_advisory_xact_lock_shared(4247, $1::integer)
+`
+
+type GateShareForPostingRow struct {
+	Started time.Time
+	Xid     int64
+}
+
+// The same, and which run of PostgreSQL and which transaction this is.
+func (q *Queries) GateShareForPosting(ctx context.Context, db DBTX, ledgerID int32) ([]GateShareForPostingRow, error) {
+	rows, err := db.Query(ctx, GateShareForPosting, ledgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []GateShareForPostingRow
+	for rows.Next() {
+		var i GateShareForPostingRow
+		if err := rows.Scan(&i.Started, &i.Xid); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const LastSequence = `-- name: LastSequence :one
@@ -884,19 +1004,20 @@ INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at,
                       account_nos, amounts, description, metadata, caller)
 SELECT $1, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
        NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0), d.account_nos::bigint[], d.amounts::numeric[],
-       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, d.caller
+       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), $2::text)
   FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.transfer_id, n.effective_at, n.refusal, n.refused_account_no, n.account_nos, n.amounts, n.description, n.metadata, n.caller
-          FROM (SELECT unnest($2::text[]) AS transfer_id, unnest($3::text[]) AS effective_at,
-                       unnest($4::text[]) AS refusal, unnest($5::bigint[]) AS refused_account_no,
-                       unnest($6::text[]) AS account_nos, unnest($7::text[]) AS amounts,
-                       unnest($8::text[]) AS description, unnest($9::text[]) AS metadata,
-                       unnest($10::text[]) AS caller) n) d
+          FROM (SELECT unnest($3::text[]) AS transfer_id, unnest($4::text[]) AS effective_at,
+                       unnest($5::text[]) AS refusal, unnest($6::bigint[]) AS refused_account_no,
+                       unnest($7::text[]) AS account_nos, unnest($8::text[]) AS amounts,
+                       unnest($9::text[]) AS description, unnest($10::text[]) AS metadata,
+                       unnest($11::text[]) AS caller) n) d
  ORDER BY d.transfer_id
 RETURNING transfer_id, sequence, posted_at
 `
 
 type TransferInsertParams struct {
 	LedgerID          int32
+	Caller            string
 	TransferIds       []string
 	EffectiveAts      []string
 	Refusals          []string
@@ -916,10 +1037,11 @@ type TransferInsertRow struct {
 
 // A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
 // with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
-// what was decided counted on its being new.
+// what was decided counted on its being new. An array that is NULL is as one of NULLs.
 func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInsertParams) ([]TransferInsertRow, error) {
 	rows, err := db.Query(ctx, TransferInsert,
 		arg.LedgerID,
+		arg.Caller,
 		arg.TransferIds,
 		arg.EffectiveAts,
 		arg.Refusals,
@@ -950,9 +1072,10 @@ func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInser
 
 const TransfersByID = `-- name: TransfersByID :many
 SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
-       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       t.xid::bigint AS xid
   FROM (SELECT unnest($1::text[]) AS wanted) w
-       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller FROM transfer u
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller, u.xmin::text::bigint AS xid FROM transfer u
                             WHERE u.ledger_id = $2 AND u.transfer_id = w.wanted OFFSET 0) t
 `
 
@@ -973,6 +1096,7 @@ type TransfersByIDRow struct {
 	Description      string
 	Metadata         string
 	Caller           string
+	Xid              int64
 }
 
 func (q *Queries) TransfersByID(ctx context.Context, db DBTX, arg TransfersByIDParams) ([]TransfersByIDRow, error) {
@@ -996,6 +1120,7 @@ func (q *Queries) TransfersByID(ctx context.Context, db DBTX, arg TransfersByIDP
 			&i.Description,
 			&i.Metadata,
 			&i.Caller,
+			&i.Xid,
 		); err != nil {
 			return nil, err
 		}

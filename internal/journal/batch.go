@@ -3,149 +3,390 @@ package journal
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/ledger"
 )
 
-// tryBatch decides well-formed requests in one transaction. On an error nothing is known to have been written, and the
-// same batch can be tried again.
-func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, caller string, specs []ledger.TransferSpec) ([]PostResult, error) {
-	var results []PostResult
-	err := pg.InTx(ctx, j.pool, func(tx pgx.Tx) error {
-		// First of all, and a statement of its own: what it protects must be read by later ones.
-		if err := j.sql.GateShare(ctx, tx, book.id); err != nil {
-			return fmt.Errorf("take the gate: %w", err)
+// item is a well-formed request of a batch, and whose it is.
+type item struct {
+	caller string
+	spec   ledger.TransferSpec
+}
+
+// try is one attempt to decide a batch, in one transaction.
+type try struct {
+	book  ledgerRow
+	chart *chart
+	trip  pg.Trip
+	items []item
+	// lookUp is whether the records of the ids are read before anything is decided. Where nothing was sent twice of late that
+	// is not worth its while: the INSERT finds out, and then the batch is run again and looks.
+	lookUp bool
+
+	view  view
+	books *ledger.Books
+	// xid is the number of the transaction, and madeBy of that which each record found was written by.
+	xid    int64
+	madeBy map[ledger.TransferID]int64
+}
+
+// waryFor is for how many batches after one that met a taken id the next ones expect to.
+const waryFor = 16
+
+// own are the transactions of a batch whose commits may have been lost. If one turns out to have happened, its records are
+// those of these requests, and were not there before them.
+type own map[int64]bool
+
+// tryBatch decides requests in one transaction of two round trips. On an error nothing is known to have been written, and
+// the same batch can be tried again: ours then has the transactions of earlier tries.
+func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ours own) ([]PostResult, error) {
+	t := try{book: book, chart: j.chart(book.id), items: items, books: ledger.NewBooks(2*len(items), len(items))}
+	t.lookUp = len(ours) > 0 || t.chart.wary.Load() > 0
+	results := make([]PostResult, len(items))
+	err := pg.InTrips(ctx, j.pool, func(trip pg.Trip) (*pgx.Batch, error) {
+		t.trip = trip
+		if err := t.lockAndLoad(); err != nil {
+			return nil, err
 		}
-		accountIDs, transferIDs := named(specs)
-		books, numbers, err := j.lockAndLoad(ctx, tx, book.id, accountIDs, transferIDs)
-		if err != nil {
-			return err
+		ours[t.xid] = true
+		if err := t.decide(results, ours); err != nil {
+			return nil, err
 		}
-		results = make([]PostResult, len(specs))
-		for i, spec := range specs {
-			results[i].Transfer, results[i].Replayed, results[i].Err = books.Decide(spec, caller)
+		last := &pgx.Batch{}
+		if decided := t.books.Decided(); len(decided) > 0 {
+			t.insert(last, decided)
+		} else {
+			last.Queue(dbsqlc.WaitForStandby)
 		}
-		if len(books.Decided()) == 0 {
-			return j.sql.WaitForStandby(ctx, tx)
-		}
-		return j.insert(ctx, tx, book.id, numbers, books.Decided())
+		return last, nil
 	})
-	// Here the transaction has been committed: what is in the results is durable.
+	t.noteTaken(err)
+	// Without an error the transaction has been committed: what is in the results is durable.
 	return results, err
 }
 
-// named lists the accounts and ids that requests name, each once.
-func named(specs []ledger.TransferSpec) (accountIDs, transferIDs []string) {
-	accounts, transfers := map[string]bool{}, map[string]bool{}
-	for _, spec := range specs {
-		transfers[string(spec.ID)] = true
-		for _, e := range spec.Entries {
-			accounts[string(e.Account)] = true
+// decide judges the requests in their order.
+func (t *try) decide(results []PostResult, ours own) error {
+	var undecided []string
+	judge := func(i int) {
+		r := &results[i]
+		r.Transfer, r.Replayed, r.Err = t.books.Decide(t.items[i].spec, t.items[i].caller)
+	}
+	for i := range t.items {
+		judge(i)
+		if results[i].Err != nil {
+			undecided = append(undecided, string(t.items[i].spec.ID))
 		}
 	}
-	return slices.Sorted(maps.Keys(accounts)), slices.Sorted(maps.Keys(transfers))
-}
-
-// lockAndLoad locks the serialised accounts and then reads what deciding needs. An account can come into being between the
-// two, with a floor, and another server may hold its lock; it is read and not locked, and so everything is done again. What
-// is locked by then stays locked, so this may be out of order, and the deadlock that it may cause is retried.
-func (j *Journal) lockAndLoad(ctx context.Context, tx pgx.Tx, ledgerID int32, accountIDs, transferIDs []string) (*ledger.Books, accountNumbers, error) {
-	for {
-		nos, err := j.sql.AccountsLockSerialised(ctx, tx, dbsqlc.AccountsLockSerialisedParams{LedgerID: ledgerID, AccountIds: accountIDs})
-		if err != nil {
-			return nil, nil, fmt.Errorf("lock accounts: %w", err)
+	// The INSERT will not find out about these.
+	if !t.lookUp && len(undecided) > 0 {
+		if err := t.readRecords(undecided); err != nil {
+			return err
 		}
-		locked := make(map[int64]bool, len(nos))
-		for _, no := range nos {
-			locked[no] = true
-		}
-		books, numbers, unlocked, err := j.loadBooks(ctx, tx, ledgerID, accountIDs, transferIDs, locked)
-		if err != nil || !unlocked {
-			return books, numbers, err
+		for i := range t.items {
+			if results[i].Err != nil {
+				judge(i)
+			}
 		}
 	}
-}
-
-// accountNumbers translates ids of accounts to their numbers in the database.
-type accountNumbers map[ledger.AccountID]int64
-
-// loadBooks reads what deciding needs. With the locks held it stays true until the commit; only ids can still be taken by
-// others, which the INSERT finds out. It reports whether it met a serialised account that is not locked.
-func (j *Journal) loadBooks(ctx context.Context, tx pgx.Tx, ledgerID int32, accountIDs, transferIDs []string, locked map[int64]bool) (_ *ledger.Books, _ accountNumbers, unlocked bool, _ error) {
-	accounts, err := j.sql.AccountsForPosting(ctx, tx, dbsqlc.AccountsForPostingParams{LedgerID: ledgerID, AccountIds: accountIDs})
-	if err != nil {
-		return nil, nil, false, fmt.Errorf("read accounts: %w", err)
-	}
-	books, numbers := ledger.NewBooks(), accountNumbers{}
-	names := accountNames{}
-	for _, row := range accounts {
-		a := ledger.Account{
-			ID: ledger.AccountID(row.AccountID), Type: ledger.AccountType(row.Type),
-			Currency: ledger.Currency{Code: ledger.CurrencyCode(row.Currency), Scale: int32(row.Scale)},
-			Floor:    row.Floor, Serialised: row.Serialised, Frozen: ledger.Frozen(row.Frozen), Closed: row.Closed,
+	claimed := map[ledger.TransferID]bool{}
+	for i := range results {
+		if r := &results[i]; r.Replayed && ours[t.madeBy[r.Transfer.ID]] && !claimed[r.Transfer.ID] {
+			// The second of two equal requests is a replay all the same.
+			r.Replayed, claimed[r.Transfer.ID] = false, true
 		}
-		books.AddAccount(a, a.Type.Signed(ledger.Debit, row.Sum))
-		numbers[a.ID] = row.AccountNo
-		unlocked = unlocked || a.Serialised && !locked[row.AccountNo]
-		names[row.AccountNo] = accountName{a.ID, a.Currency}
-	}
-	existing, err := j.transfers(ctx, tx, ledgerID, transferIDs, names)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	for _, t := range existing {
-		books.AddTransfer(t)
-	}
-	return books, numbers, unlocked, nil
-}
-
-// insert writes new records and gives each its sequence and time.
-func (j *Journal) insert(ctx context.Context, tx pgx.Tx, ledgerID int32, numbers accountNumbers, records []*ledger.Transfer) error {
-	args := dbsqlc.TransferInsertParams{LedgerID: ledgerID}
-	for _, t := range records {
-		args.TransferIds = append(args.TransferIds, string(t.ID))
-		args.EffectiveAts = append(args.EffectiveAts, timestamp(t.EffectiveAt))
-		var reason string
-		var account int64
-		if t.Refusal != nil {
-			reason, account = string(t.Refusal.Reason), numbers[t.Refusal.Account]
-		}
-		args.Refusals = append(args.Refusals, reason)
-		args.RefusedAccountNos = append(args.RefusedAccountNos, account)
-		accountNos, amounts := arrays(t.Entries, numbers)
-		args.AccountNos = append(args.AccountNos, accountNos)
-		args.Amounts = append(args.Amounts, amounts)
-		args.Descriptions = append(args.Descriptions, t.Description)
-		args.Metadatas = append(args.Metadatas, string(t.Metadata))
-		args.Callers = append(args.Callers, t.Caller)
-	}
-	rows, err := j.sql.TransferInsert(ctx, tx, args)
-	if err != nil {
-		return fmt.Errorf("insert transfers: %w", err)
-	}
-	byID := make(map[ledger.TransferID]*ledger.Transfer, len(records))
-	for _, t := range records {
-		byID[t.ID] = t
-	}
-	for _, row := range rows {
-		t := byID[ledger.TransferID(row.TransferID)]
-		t.Sequence, t.PostedAt = row.Sequence, row.PostedAt.UTC()
 	}
 	return nil
 }
 
+// noteTaken tells the next batches whether to expect taken ids.
+func (t *try) noteTaken(err error) {
+	switch {
+	case len(t.madeBy) > 0, err != nil && pg.Classify(err) == pg.Again:
+		t.chart.wary.Store(waryFor)
+	case t.lookUp && err == nil && t.chart.wary.Load() > 0:
+		t.chart.wary.Add(-1)
+	}
+}
+
+// mostChanges is up to how many changes of accounts it pays to drop them from the chart one by one.
+const mostChanges = 1000
+
+// loaded is what one trip reads.
+type loaded struct {
+	gate    []dbsqlc.GateShareForPostingRow
+	locked  []int64
+	changes []dbsqlc.AccountsChangedSinceRow
+	read    []dbsqlc.AccountsForPostingRow
+	tails   []dbsqlc.EntriesSinceRow
+	records []dbsqlc.TransfersByIDRow
+}
+
+// lockAndLoad takes the gate, locks the serialised accounts, and then reads what deciding needs and the chart does not have.
+// With the locks held it stays true until the commit; only ids can still be taken by others, which the INSERT finds out.
+//
+// It may find that it has to look again, at all accounts: where one has changed since the chart was drawn, or has come into
+// being, with a floor, between the statement that locks and the one that reads, and was read without its lock. What is
+// locked by then stays locked, so this may be out of order, and the deadlock that it may cause is retried.
+func (t *try) lockAndLoad() error {
+	t.view = t.chart.look(t.items)
+	l, err := t.load(true)
+	if err != nil {
+		return err
+	}
+	started := l.gate[0].Started
+	t.xid = l.gate[0].Xid
+	for {
+		through := t.view.through
+		if len(l.changes) > 0 {
+			through = l.changes[0].Sequence
+		}
+		if t.noteChanges(l, started, through) && lockedAll(l) {
+			t.enter(l, started, through)
+			return t.enterRecords(l.records)
+		}
+		t.view.started, t.view.through = started, through
+		t.view.forget()
+		if l, err = t.load(false); err != nil {
+			return err
+		}
+	}
+}
+
+// load makes one trip. The gate comes first of all and in a statement of its own: what it protects must be read by later
+// ones. So must what the locks protect.
+func (t *try) load(first bool) (*loaded, error) {
+	var l loaded
+	b := &pgx.Batch{}
+	if first {
+		pg.Ask(b, &l.gate, dbsqlc.GateShareForPosting, t.book.id)
+	}
+	toLock := slices.Clip(t.view.unknown)
+	var nos, throughs []int64
+	for id, a := range t.view.accounts {
+		if a != nil && a.Serialised {
+			toLock = append(toLock, string(id))
+			if a.Floor != nil {
+				nos, throughs = append(nos, a.no), append(throughs, a.through)
+			}
+		}
+	}
+	if len(toLock) > 0 {
+		b.Queue(dbsqlc.AccountsLockSerialised, toLock, t.book.id).Query(func(rows pgx.Rows) (err error) {
+			l.locked, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			return err
+		})
+	}
+	pg.Ask(b, &l.changes, dbsqlc.AccountsChangedSince, t.book.id, t.view.through, mostChanges)
+	if len(t.view.unknown) > 0 {
+		pg.Ask(b, &l.read, dbsqlc.AccountsForPosting, t.view.unknown, t.book.id)
+	}
+	if len(nos) > 0 {
+		pg.Ask(b, &l.tails, dbsqlc.EntriesSince, nos, throughs, t.book.id)
+	}
+	if t.lookUp {
+		ids := make([]string, len(t.items))
+		for i, item := range t.items {
+			ids[i] = string(item.spec.ID)
+		}
+		pg.Ask(b, &l.records, dbsqlc.TransfersByID, ids, t.book.id)
+	}
+	if err := t.trip(b); err != nil {
+		return nil, fmt.Errorf("lock and read: %w", err)
+	}
+	return &l, nil
+}
+
+// noteChanges tells the chart what has changed, and reports whether what was known of the batch's accounts holds.
+func (t *try) noteChanges(l *loaded, started time.Time, through int64) (holds bool) {
+	v := &t.view
+	if !started.Equal(v.started) || len(l.changes) == mostChanges {
+		t.chart.reset(started, through)
+		return len(v.unknown) == len(v.accounts)
+	}
+	holds = true
+	changed := make([]ledger.AccountID, len(l.changes))
+	for i, c := range l.changes {
+		changed[i] = ledger.AccountID(c.AccountID)
+		holds = holds && v.accounts[changed[i]] == nil
+	}
+	if len(changed) > 0 {
+		t.chart.forget(started, v.through, through, changed)
+	}
+	return holds
+}
+
+// lockedAll reports whether every serialised account that was read is locked.
+func lockedAll(l *loaded) bool {
+	if len(l.read) == 0 {
+		return true
+	}
+	locked := make(map[int64]bool, len(l.locked))
+	for _, no := range l.locked {
+		locked[no] = true
+	}
+	for _, row := range l.read {
+		if row.Serialised && !locked[row.AccountNo] {
+			return false
+		}
+	}
+	return true
+}
+
+// enter puts the accounts into the books, and what was learnt of them into the chart.
+func (t *try) enter(l *loaded, started time.Time, through int64) {
+	accounts := t.view.accounts
+	learnt := make([]*charted, 0, len(l.read)+len(l.tails))
+	for _, row := range l.read {
+		a := &charted{no: row.AccountNo, sum: row.Sum, through: row.Through, Account: ledger.Account{
+			ID: ledger.AccountID(row.AccountID), Type: ledger.AccountType(row.Type),
+			Currency: ledger.Currency{Code: ledger.CurrencyCode(row.Currency), Scale: int32(row.Scale)},
+			Floor:    row.Floor, Serialised: row.Serialised, Frozen: ledger.Frozen(row.Frozen), Closed: row.Closed,
+			Version: row.Version,
+		}}
+		accounts[a.ID] = a
+		learnt = append(learnt, a)
+	}
+	if len(l.tails) > 0 {
+		tails := make(map[int64]dbsqlc.EntriesSinceRow, len(l.tails))
+		for _, tail := range l.tails {
+			tails[tail.AccountNo] = tail
+		}
+		for id, a := range accounts {
+			if a == nil {
+				continue
+			}
+			if tail, ok := tails[a.no]; ok {
+				newer := *a
+				newer.sum, newer.through = a.sum.Add(tail.Sum), tail.Through
+				accounts[id] = &newer
+				learnt = append(learnt, &newer)
+			}
+		}
+	}
+	for _, a := range accounts {
+		switch {
+		case a == nil:
+		case a.Floor == nil:
+			t.books.AddAccount(&a.Account, decimal.Zero)
+		default:
+			t.books.AddAccount(&a.Account, a.Type.Signed(ledger.Debit, a.sum))
+		}
+	}
+	if len(learnt) > 0 {
+		t.chart.learn(started, through, learnt)
+	}
+}
+
+// readRecords puts the records of those ids that are taken into the books.
+func (t *try) readRecords(ids []string) error {
+	var rows []dbsqlc.TransfersByIDRow
+	b := &pgx.Batch{}
+	pg.Ask(b, &rows, dbsqlc.TransfersByID, ids, t.book.id)
+	if err := t.trip(b); err != nil {
+		return fmt.Errorf("read records: %w", err)
+	}
+	return t.enterRecords(rows)
+}
+
+func (t *try) enterRecords(rows []dbsqlc.TransfersByIDRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	names := make(accountNames, len(t.view.accounts))
+	for id, a := range t.view.accounts {
+		if a != nil {
+			names[a.no] = accountName{id, a.Currency}
+		}
+	}
+	if missing := names.missing(rows); len(missing) > 0 {
+		var accounts []dbsqlc.AccountIDsRow
+		b := &pgx.Batch{}
+		pg.Ask(b, &accounts, dbsqlc.AccountIDs, missing, t.book.id)
+		if err := t.trip(b); err != nil {
+			return fmt.Errorf("read the accounts of records: %w", err)
+		}
+		names.add(accounts)
+	}
+	t.madeBy = make(map[ledger.TransferID]int64, len(rows))
+	for _, row := range rows {
+		record := names.transfer(row)
+		t.books.AddTransfer(record)
+		t.madeBy[record.ID] = row.Xid
+	}
+	return nil
+}
+
+// column is an array of the INSERT's, one value a record. It is NULL, which costs nothing, where no record has any.
+type column[T comparable] struct {
+	values []T
+	given  bool
+}
+
+func newColumn[T comparable](n int) column[T] { return column[T]{values: make([]T, n)} }
+
+func (c *column[T]) set(i int, value T) {
+	var zero T
+	if value != zero {
+		c.values[i], c.given = value, true
+	}
+}
+
+func (c *column[T]) array() []T {
+	if !c.given {
+		return nil
+	}
+	return c.values
+}
+
+// insert queues the statement that writes new records, and gives each its sequence and time.
+func (t *try) insert(b *pgx.Batch, records []*ledger.Transfer) {
+	n := len(records)
+	ids, accountNos, amounts := make([]string, n), make([]string, n), make([]string, n)
+	effectiveAts, refusals, refusedNos := newColumn[string](n), newColumn[string](n), newColumn[int64](n)
+	descriptions, metadatas, callers := newColumn[string](n), newColumn[string](n), newColumn[string](n)
+	byID := make(map[string]*ledger.Transfer, n)
+	for i, r := range records {
+		byID[string(r.ID)] = r
+		ids[i] = string(r.ID)
+		accountNos[i], amounts[i] = t.arrays(r.Entries)
+		effectiveAts.set(i, timestamp(r.EffectiveAt))
+		if r.Refusal != nil {
+			refusals.set(i, string(r.Refusal.Reason))
+			refusedNos.set(i, t.view.accounts[r.Refusal.Account].no)
+		}
+		descriptions.set(i, r.Description)
+		metadatas.set(i, string(r.Metadata))
+		if r.Caller != records[0].Caller {
+			callers.set(i, r.Caller)
+		}
+	}
+	b.Queue(dbsqlc.TransferInsert, t.book.id, records[0].Caller, ids, effectiveAts.array(), refusals.array(), refusedNos.array(),
+		accountNos, amounts, descriptions.array(), metadatas.array(), callers.array()).Query(func(rows pgx.Rows) error {
+		var id string
+		var sequence int64
+		var postedAt time.Time
+		_, err := pgx.ForEachRow(rows, []any{&id, &sequence, &postedAt}, func() error {
+			record := byID[id]
+			record.Sequence, record.PostedAt = sequence, postedAt.UTC()
+			return nil
+		})
+		return err
+	})
+}
+
 // arrays writes entries as array literals of PostgreSQL's: arrays of arrays would all have to have the same length.
 // A debit is positive, a credit negative.
-func arrays(entries []ledger.Entry, numbers accountNumbers) (accountNos, amounts string) {
+func (t *try) arrays(entries []ledger.Entry) (accountNos, amounts string) {
 	var nos, sums strings.Builder
 	for i, e := range entries {
 		separator := byte(',')
@@ -154,7 +395,7 @@ func arrays(entries []ledger.Entry, numbers accountNumbers) (accountNos, amounts
 		}
 		nos.WriteByte(separator)
 		sums.WriteByte(separator)
-		nos.WriteString(strconv.FormatInt(numbers[e.Account], 10))
+		nos.WriteString(strconv.FormatInt(t.view.accounts[e.Account].no, 10))
 		if e.Direction == ledger.Credit {
 			sums.WriteByte('-')
 		}

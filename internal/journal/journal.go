@@ -17,11 +17,15 @@ import (
 
 // Config is how a Journal behaves. The zero value of each field is its default.
 type Config struct {
-	// Budget is how long a request may take, retries and waiting included, before it is given up with CodeUnavailable.
-	// Default 8 s.
+	// Budget is how long a request may take, retries and waiting included, before it is given up with CodeUnavailable. A
+	// posting waits at most a quarter of it for its turn. Default 8 s.
 	Budget time.Duration
-	// Posters is how many batches may be under way at once. Default: three quarters of the pool, so that reads go on.
-	Posters int
+	// Posters is how many batches may be under way at once, and PostersPerLedger how many of one ledger. Default: three
+	// quarters of the pool, so that reads go on, and 4, or all but one.
+	Posters, PostersPerLedger int
+	// MaxWaiting bounds the memory of the transfers that wait for their turn, in bytes. Beyond it they are refused with
+	// CodeOverloaded. Default 64 MiB, which is about 40,000 of the usual kind.
+	MaxWaiting int
 	// StuckAfter is for how long a backend may hold a gate before the janitor terminates it. Default 30 s.
 	StuckAfter time.Duration
 	// SnapshotEvery is how often the job that takes snapshots looks whether some are due. Default 500 ms; a negative one turns
@@ -39,6 +43,12 @@ func (c Config) withDefaults(pool *pgxpool.Pool) Config {
 	}
 	if c.Posters == 0 {
 		c.Posters = max(1, int(pool.Config().MaxConns)*3/4)
+	}
+	if c.PostersPerLedger == 0 {
+		c.PostersPerLedger = max(1, min(2, c.Posters-1))
+	}
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = 64 << 20
 	}
 	if c.StuckAfter == 0 {
 		c.StuckAfter = 30 * time.Second
@@ -61,8 +71,8 @@ type Journal struct {
 	log    *slog.Logger
 
 	ledgers sync.Map // ledger.Name → ledgerRow; a ledger never changes
-	slots   chan struct{}
-	batches sync.WaitGroup
+	charts  sync.Map // number of a ledger → *chart
+	queue   *queue
 
 	stop      context.CancelFunc
 	janitor   *janitor
@@ -75,20 +85,31 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	ctx, stop := context.WithCancel(context.Background())
 	j := &Journal{
 		pool: pool, config: config, sql: dbsqlc.New(), log: config.Logger,
-		slots: make(chan struct{}, config.Posters), stop: stop, janitor: newJanitor(),
-		snapshots: snapshots{ended: make(chan struct{})},
+		stop: stop, janitor: newJanitor(), snapshots: snapshots{ended: make(chan struct{})},
+	}
+	j.queue = &queue{
+		run: j.runBatch, lines: map[int32]*line{},
+		places: config.Posters, perBook: config.PostersPerLedger, maxBytes: config.MaxWaiting,
 	}
 	go j.runJanitor(ctx)
 	go j.runSnapshots(ctx)
 	return j
 }
 
-// Close waits for the batches under way. No method may be called afterwards.
+// Close waits until all that was accepted is decided or given up. No method may be called afterwards.
 func (j *Journal) Close() {
+	j.queue.drain()
 	j.stop()
 	<-j.janitor.ended
 	<-j.snapshots.ended
-	j.batches.Wait()
+}
+
+func (j *Journal) chart(ledgerID int32) *chart {
+	c, ok := j.charts.Load(ledgerID)
+	if !ok {
+		c, _ = j.charts.LoadOrStore(ledgerID, newChart())
+	}
+	return c.(*chart) //nolint:forcetypeassert // nothing else is put there
 }
 
 type budgetKey struct{}
@@ -104,7 +125,12 @@ func (j *Journal) WithBudget(ctx context.Context) context.Context {
 
 // within bounds a request by its budget, on top of the caller's own deadline.
 func (j *Journal) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithDeadline(ctx, j.WithBudget(ctx).Value(budgetKey{}).(time.Time))
+	return context.WithDeadline(ctx, j.deadline(ctx))
+}
+
+// deadline is when the budget of a request is spent.
+func (j *Journal) deadline(ctx context.Context) time.Time {
+	return j.WithBudget(ctx).Value(budgetKey{}).(time.Time) //nolint:forcetypeassert // WithBudget sees to it
 }
 
 // inTx runs f in a transaction, again and again while that may help and time is left. f must leave nothing behind but what

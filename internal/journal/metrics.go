@@ -15,6 +15,7 @@ type Metrics struct {
 	retries   *prometheus.CounterVec
 	batchSize prometheus.Histogram
 	batchTime prometheus.Histogram
+	queueTime prometheus.Histogram
 	horizon   prometheus.Histogram
 
 	snapshots        prometheus.Counter
@@ -40,6 +41,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "khata_batch_seconds", Help: "From the start of a batch to its outcome, retries included.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}),
+		queueTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "khata_queue_wait_seconds", Help: "How long a request for transfers waited for its turn.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
+		}),
 		horizon: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "khata_horizon_wait_seconds", Help: "How long a reader waited for the safe horizon.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
@@ -55,7 +60,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		Name: "khata_snapshot_lag_seconds",
 		Help: "For how long the oldest snapshots that are due have been due, on whichever server; 0 where none are.",
 	})
-	registry.MustRegister(m.transfers, m.retries, m.batchSize, m.batchTime, m.horizon, m.snapshots, m.snapshotFailures, m.snapshotLag)
+	registry.MustRegister(m.transfers, m.retries, m.batchSize, m.batchTime, m.queueTime, m.horizon, m.snapshots, m.snapshotFailures,
+		m.snapshotLag)
 	return m
 }
 
@@ -93,14 +99,28 @@ func (m *Metrics) snapshotsLag(seconds float64) {
 	}
 }
 
-func (m *Metrics) batchEnded(results []PostResult, d time.Duration) {
+func (m *Metrics) batchEnded(requests []*request, results []PostResult, started time.Time) {
 	if m == nil {
 		return
 	}
 	m.batchSize.Observe(float64(len(results)))
-	m.batchTime.Observe(d.Seconds())
+	m.batchTime.Observe(time.Since(started).Seconds())
+	for _, r := range requests {
+		m.queueTime.Observe(started.Sub(r.arrived).Seconds())
+	}
+	m.answered(results)
+}
+
+func (m *Metrics) answered(results []PostResult) {
+	if m == nil {
+		return
+	}
+	counts := map[string]int{}
 	for _, r := range results {
-		m.transfers.WithLabelValues(r.label()).Inc()
+		counts[r.label()]++
+	}
+	for label, n := range counts {
+		m.transfers.WithLabelValues(label).Add(float64(n))
 	}
 }
 

@@ -10,12 +10,6 @@ import (
 	"github.com/khata-ledger/khata/ledger"
 )
 
-const (
-	// maxBatch and maxBatchEntries bound a batch: beyond a thousand transfers a commit costs hardly less each, and everyone
-	// who shares an account or an id with it waits longer.
-	maxBatch, maxBatchEntries = 1000, 5000
-)
-
 // PostResult is what became of one request: a record, or an error.
 type PostResult struct {
 	// Transfer is the record, posted or refused; nil with an error. It must not be changed: equal requests share it.
@@ -43,164 +37,158 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 	if err != nil {
 		return nil, err
 	}
-	results := make([]PostResult, len(specs))
-	var b batch
+	p := posting{journal: j, book: book, results: make([]PostResult, len(specs)), request: newRequest()}
 	for i, spec := range specs {
 		if err := spec.Validate(); err != nil {
-			results[i].Err = err
+			p.results[i].Err = err
 			continue
 		}
-		if b.full(spec) {
-			if err := j.run(ctx, book, caller, &b, results); err != nil {
+		if p.request.full(spec) {
+			if err := p.decide(ctx); err != nil {
 				return nil, err
 			}
-			b = batch{open: b.open}
 		}
-		b.add(i, spec)
+		p.request.add(caller, spec)
+		p.places = append(p.places, i)
 	}
-	if len(b.specs) > 0 {
-		if err := j.run(ctx, book, caller, &b, results); err != nil {
-			return nil, err
-		}
+	if err := p.decide(ctx); err != nil {
+		return nil, err
 	}
-	return results, nil
+	return p.results, nil
 }
 
-// batch is the requests that share a transaction, and each one's place among the results.
-type batch struct {
-	specs   []ledger.TransferSpec
-	places  []int
-	entries int
-	// open is why the outcome of an earlier batch of the call is not known. Later ones are then not begun: a payment would be
-	// refused, for ever, for want of the deposit before it in the same call.
+// posting is a call of Post: its results, and the request that it is putting together.
+type posting struct {
+	journal *Journal
+	book    ledgerRow
+	results []PostResult
+	request *request
+	places  []int // of the request's items among the results
+	// open is why the outcome of an earlier request of the call is not known. Later ones are then not begun: a payment would
+	// be refused, for ever, for want of the deposit before it in the same call.
 	open error
 }
 
-func (b *batch) full(next ledger.TransferSpec) bool {
-	return len(b.specs) == maxBatch || len(b.specs) > 0 && b.entries+len(next.Entries) > maxBatchEntries
-}
-
-func (b *batch) add(place int, spec ledger.TransferSpec) {
-	b.specs = append(b.specs, spec)
-	b.places = append(b.places, place)
-	b.entries += len(spec.Entries)
-}
-
-// run decides a batch and puts what became of it in its places among the results. It returns an error only if the caller's
-// context ended first.
-func (j *Journal) run(ctx context.Context, book ledgerRow, caller string, b *batch, results []PostResult) error {
+// decide has a request decided, puts what became of it in its places among the results, and begins a new one. It returns an
+// error only if the caller's context ended first.
+func (p *posting) decide(ctx context.Context) error {
+	r, places := p.request, p.places
+	p.request, p.places = newRequest(), nil
 	if ctx.Err() != nil {
-		return j.public(ctx, "post", ctx.Err())
+		return p.journal.public(ctx, "post", ctx.Err())
 	}
-	if b.open != nil {
-		for _, place := range b.places {
-			results[place].Err = b.open
-		}
+	if len(places) == 0 {
 		return nil
 	}
-	budget, cancel := j.within(context.WithoutCancel(ctx))
-	select {
-	case j.slots <- struct{}{}:
-	case <-ctx.Done():
-		cancel()
-		return j.public(ctx, "post", ctx.Err())
-	case <-budget.Done():
-		cancel()
-		b.open = &ledger.Error{
-			Code: ledger.CodeUnavailable, Message: "post: no turn within the time there was; send it again", RetryAfter: time.Second,
-		}
-		for _, place := range b.places {
-			results[place].Err = b.open
-		}
-		return nil
+	decided, err := p.journal.queued(ctx, p.book, r, p.open)
+	if ctx.Err() != nil && err != nil {
+		return p.journal.public(ctx, "post", ctx.Err())
 	}
-	// From here the batch is nobody's to cancel: pgx would break the connection, and others may be in it.
-	done := make(chan []PostResult, 1)
-	specs := b.specs
-	j.batches.Go(func() {
-		defer cancel()
-		defer func() { <-j.slots }()
-		done <- j.decideSafely(budget, book, caller, specs)
-	})
-	select {
-	case decided := <-done:
-		for i, place := range b.places {
-			results[place] = decided[i]
-			if ledger.CodeOf(decided[i].Err).Open() {
-				b.open = decided[i].Err
-			}
+	if err != nil {
+		decided = failed(r.items, err)
+	}
+	for i, place := range places {
+		p.results[place] = decided[i]
+		if ledger.CodeOf(decided[i].Err).Retryable() {
+			p.open = decided[i].Err
 		}
-		return nil
-	case <-ctx.Done():
-		return j.public(ctx, "post", ctx.Err())
+	}
+	return nil
+}
+
+// queued puts a request into the queue and waits for its results. The context only stops the waiting.
+func (j *Journal) queued(ctx context.Context, book ledgerRow, r *request, open error) ([]PostResult, error) {
+	if open != nil {
+		return nil, open
+	}
+	deadline := j.deadline(ctx)
+	turn := time.Now().Add(j.config.Budget / 4)
+	if deadline.Before(turn) {
+		turn = deadline
+	}
+	r.serialised = j.chart(book.id).serialised(r.items)
+	if err := j.queue.add(book, r); err != nil {
+		j.config.Metrics.answered(failed(r.items, err))
+		return nil, err
+	}
+	results, err := j.queue.wait(ctx, book, r, turn, deadline)
+	if err == nil {
+		return results, nil
+	}
+	if errors.Is(err, errNoTurn) {
+		err = &ledger.Error{Code: ledger.CodeUnavailable, Message: "post: no turn within the time there was; send it again", RetryAfter: time.Second}
+		j.config.Metrics.answered(failed(r.items, err))
+		return nil, err
+	}
+	return nil, j.public(context.WithoutCancel(ctx), "post", err)
+}
+
+// runBatch decides requests that share a batch. It is nobody's to cancel: pgx would break the connection, and with it the
+// requests of others.
+func (j *Journal) runBatch(book ledgerRow, requests []*request) {
+	started := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), j.config.Budget*3/4)
+	defer cancel()
+	items := requests[0].items
+	if len(requests) > 1 {
+		items = nil
+		for _, r := range requests {
+			items = append(items, r.items...)
+		}
+	}
+	results := j.decideSafely(ctx, book, items)
+	j.config.Metrics.batchEnded(requests, results, started)
+	for _, r := range requests {
+		r.done <- results[:len(r.items):len(r.items)]
+		results = results[len(r.items):]
 	}
 }
 
 // decideSafely decides a batch, and keeps a bug that it meets from ending the server, and with it everybody's requests.
-func (j *Journal) decideSafely(ctx context.Context, book ledgerRow, caller string, specs []ledger.TransferSpec) (decided []PostResult) {
-	started := time.Now()
+func (j *Journal) decideSafely(ctx context.Context, book ledgerRow, items []item) (results []PostResult) {
 	defer func() {
 		if p := recover(); p != nil {
 			j.log.Error("panic", "doing", "post", "panic", p, "stack", string(debug.Stack()))
-			decided = failed(specs, ledger.Errorf(ledger.CodeInternal, "post: internal error"))
+			results = failed(items, ledger.Errorf(ledger.CodeInternal, "post: internal error"))
 		}
-		j.config.Metrics.batchEnded(decided, time.Since(started))
 	}()
-	return j.decide(ctx, book, caller, specs)
+	return j.decide(ctx, book, items)
 }
 
 // decide runs a batch until its outcome is known or its time is up. If the database refuses to take it, it is split until
 // the culprit stands alone.
-func (j *Journal) decide(ctx context.Context, book ledgerRow, caller string, specs []ledger.TransferSpec) []PostResult {
+func (j *Journal) decide(ctx context.Context, book ledgerRow, items []item) []PostResult {
 	var results []PostResult
-	ours := drawn{}
+	ours := own{}
 	err := j.retry(ctx, func() (err error) {
-		results, err = j.tryBatch(ctx, book, caller, specs)
-		if errors.Is(err, pg.ErrUnknown) {
-			ours.note(results)
-		}
+		results, err = j.tryBatch(ctx, book, items, ours)
 		return err
 	})
 	if err == nil {
-		ours.claim(results)
 		j.janitor.wrote(&j.janitor.transfers, len(results))
 		return results
 	}
-	if len(specs) > 1 && pg.Classify(err) == pg.Fault {
-		j.log.Error("a batch failed and is split", "transfers", len(specs), "error", err)
-		half := len(specs) / 2
-		return append(j.decide(ctx, book, caller, specs[:half]), j.decide(ctx, book, caller, specs[half:])...)
+	if len(items) > 1 && pg.Classify(err) == pg.Fault {
+		j.log.Error("a batch failed and is split", "transfers", len(items), "error", err)
+		half := len(items) / 2
+		results = j.decide(ctx, book, items[:half])
+		// What comes later must not be decided on the strength of what may not have happened before it.
+		for _, r := range results {
+			if code := ledger.CodeOf(r.Err); code.Open() && code != ledger.CodeInternal {
+				return append(results, failed(items[half:], r.Err)...)
+			}
+		}
+		return append(results, j.decide(ctx, book, items[half:])...)
 	}
-	return failed(specs, j.public(context.Background(), "post", err))
+	return failed(items, j.public(context.Background(), "post", err))
 }
 
-func failed(specs []ledger.TransferSpec, err error) []PostResult {
-	results := make([]PostResult, len(specs))
+func failed(items []item, err error) []PostResult {
+	results := make([]PostResult, len(items))
 	for i := range results {
 		results[i].Err = err
 	}
 	return results
-}
-
-// drawn has the sequences that tries of ours drew before the answer to their commit was lost. If such a commit turns out to
-// have happened, its records are this request's own, and not replays.
-type drawn map[ledger.TransferID]int64
-
-func (d drawn) note(results []PostResult) {
-	for _, r := range results {
-		if r.Err == nil && !r.Replayed {
-			d[r.Transfer.ID] = r.Transfer.Sequence
-		}
-	}
-}
-
-func (d drawn) claim(results []PostResult) {
-	for i, r := range results {
-		if r.Err == nil && r.Replayed && r.Transfer.Sequence != 0 && d[r.Transfer.ID] == r.Transfer.Sequence {
-			results[i].Replayed = false
-			delete(d, r.Transfer.ID) // The second of two equal requests is a replay all the same.
-		}
-	}
 }
 
 // WithBalances adds to results the balances of their accounts as of their sequence. Since it waits for the horizon, they

@@ -23,7 +23,7 @@ func (j *Journal) Transfer(ctx context.Context, name ledger.Name, id ledger.Tran
 	}
 	var found []*ledger.Transfer
 	err = j.read(ctx, "read the transfer", func(ctx context.Context) (err error) {
-		found, err = j.transfers(ctx, j.pool, book.id, []string{string(id)}, accountNames{})
+		found, err = j.transfers(ctx, j.pool, book.id, []string{string(id)})
 		return err
 	})
 	if err != nil {
@@ -43,39 +43,27 @@ type accountName struct {
 	currency ledger.Currency
 }
 
-// transfers reads the records of ids, as many as there are. It completes names with the accounts it needs.
-func (j *Journal) transfers(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, ids []string, names accountNames) ([]*ledger.Transfer, error) {
+// transfers reads the records of ids, as many as there are.
+func (j *Journal) transfers(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, ids []string) ([]*ledger.Transfer, error) {
 	rows, err := j.sql.TransfersByID(ctx, db, dbsqlc.TransfersByIDParams{LedgerID: ledgerID, TransferIds: ids})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	if err := j.completeNames(ctx, db, ledgerID, names, rows); err != nil {
+	names := accountNames{}
+	accounts, err := j.sql.AccountIDs(ctx, db, dbsqlc.AccountIDsParams{LedgerID: ledgerID, AccountNos: names.missing(rows)})
+	if err != nil {
 		return nil, err
 	}
+	names.add(accounts)
 	list := make([]*ledger.Transfer, len(rows))
 	for i, row := range rows {
-		t := &ledger.Transfer{
-			TransferSpec: ledger.TransferSpec{
-				ID: ledger.TransferID(row.TransferID), Description: row.Description, Metadata: ledger.Metadata(row.Metadata),
-			},
-			Sequence: row.Sequence, PostedAt: row.PostedAt.UTC(), Caller: row.Caller,
-		}
-		if row.EffectiveAt != nil {
-			at := row.EffectiveAt.UTC()
-			t.EffectiveAt = &at
-		}
-		if row.Refusal != nil && row.RefusedAccountNo != nil {
-			t.Refusal = &ledger.Refusal{Reason: ledger.Code(*row.Refusal), Account: names[*row.RefusedAccountNo].id}
-		}
-		for leg, no := range row.AccountNos {
-			t.Entries = append(t.Entries, entry(names[no], row.Amounts[leg]))
-		}
-		list[i] = t
+		list[i] = names.transfer(row)
 	}
 	return list, nil
 }
 
-func (j *Journal) completeNames(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, names accountNames, rows []dbsqlc.TransfersByIDRow) error {
+// missing lists the accounts of transfers whose names are not there.
+func (names accountNames) missing(rows []dbsqlc.TransfersByIDRow) []int64 {
 	var unknown []int64
 	for _, row := range rows {
 		for _, no := range row.AccountNos {
@@ -84,17 +72,37 @@ func (j *Journal) completeNames(ctx context.Context, db dbsqlc.DBTX, ledgerID in
 			}
 		}
 	}
-	if len(unknown) == 0 {
-		return nil
-	}
 	slices.Sort(unknown)
-	accounts, err := j.sql.AccountIDs(ctx, db, dbsqlc.AccountIDsParams{LedgerID: ledgerID, AccountNos: slices.Compact(unknown)})
+	return slices.Compact(unknown)
+}
+
+func (names accountNames) add(accounts []dbsqlc.AccountIDsRow) {
 	for _, a := range accounts {
 		names[a.AccountNo] = accountName{
 			ledger.AccountID(a.AccountID), ledger.Currency{Code: ledger.CurrencyCode(a.Currency), Scale: int32(a.Scale)},
 		}
 	}
-	return err
+}
+
+func (names accountNames) transfer(row dbsqlc.TransfersByIDRow) *ledger.Transfer {
+	t := &ledger.Transfer{
+		TransferSpec: ledger.TransferSpec{
+			ID: ledger.TransferID(row.TransferID), Description: row.Description, Metadata: ledger.Metadata(row.Metadata),
+			Entries: make([]ledger.Entry, len(row.AccountNos)),
+		},
+		Sequence: row.Sequence, PostedAt: row.PostedAt.UTC(), Caller: row.Caller,
+	}
+	if row.EffectiveAt != nil {
+		at := row.EffectiveAt.UTC()
+		t.EffectiveAt = &at
+	}
+	if row.Refusal != nil && row.RefusedAccountNo != nil {
+		t.Refusal = &ledger.Refusal{Reason: ledger.Code(*row.Refusal), Account: names[*row.RefusedAccountNo].id}
+	}
+	for leg, no := range row.AccountNos {
+		t.Entries[leg] = entry(names[no], row.Amounts[leg])
+	}
+	return t
 }
 
 // entry turns a signed amount of the database, debits positive, into an entry.

@@ -25,6 +25,7 @@ type Faults struct {
 	mu            sync.Mutex
 	before, after int
 	delay         time.Duration
+	commitDelay   time.Duration
 	frozen        chan struct{} // nil, or open until the thaw
 	links         map[*link]struct{}
 	commits, cuts int
@@ -84,6 +85,13 @@ func (f *Faults) Delay(d time.Duration) {
 	f.delay = d
 }
 
+// DelayCommits holds each COMMIT for d, from now on; what came before it reaches the server at once. 0 ends it.
+func (f *Faults) DelayCommits(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commitDelay = d
+}
+
 // CutAll cuts every connection now.
 func (f *Faults) CutAll() {
 	f.mu.Lock()
@@ -101,7 +109,7 @@ func (f *Faults) CutAll() {
 // Close ends every fault, and every connection.
 func (f *Faults) Close() {
 	f.mu.Lock()
-	f.before, f.after, f.delay = 0, 0, 0
+	f.before, f.after, f.delay, f.commitDelay = 0, 0, 0, 0
 	f.mu.Unlock()
 	f.CutAll()
 	f.Freeze()()

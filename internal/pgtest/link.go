@@ -97,6 +97,12 @@ func (l *link) forward(requests *requestReader) bool {
 				l.swallowFrom = asked
 				l.mu.Unlock()
 			}
+			l.faults.mu.Lock()
+			delay := l.faults.commitDelay
+			l.faults.mu.Unlock()
+			if !l.sleep(delay) {
+				return false
+			}
 		}
 		out = append(out, msg...)
 	}
@@ -109,20 +115,26 @@ func (l *link) send(out []byte) bool {
 	l.faults.mu.Lock()
 	delay := l.faults.delay
 	l.faults.mu.Unlock()
-	if delay > 0 {
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-l.ctx.Done():
-			return false
-		}
-	}
-	if l.faults.waitThaw(l.ctx) != nil {
+	if !l.sleep(delay) || l.faults.waitThaw(l.ctx) != nil {
 		return false
 	}
 	_, err := l.server.Write(out)
 	return err == nil
+}
+
+// sleep reports false when the link is at its end before.
+func (l *link) sleep(d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
 }
 
 func (l *link) toClient() {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/khata-ledger/khata/internal/devpg"
 	"github.com/khata-ledger/khata/internal/pg"
@@ -22,8 +21,8 @@ const (
 type Embedded struct{ *devpg.Server }
 
 // StartEmbedded starts the PostgreSQL of a data directory, making it the first time, and brings its schema up to date.
-func StartEmbedded(ctx context.Context, dir string, log *slog.Logger) (_ *Embedded, err error) {
-	server, err := devpg.Start(ctx, devpg.Config{Dir: dir, Logger: log})
+func StartEmbedded(ctx context.Context, config devpg.Config) (_ *Embedded, err error) {
+	server, err := devpg.Start(ctx, config)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +42,9 @@ func StartEmbedded(ctx context.Context, dir string, log *slog.Logger) (_ *Embedd
 	}
 	return &Embedded{server}, nil
 }
+
+// SuperDSN is the connection string of the superuser, whom no grant stops: to look at the database, never to serve from it.
+func (e *Embedded) SuperDSN() string { return e.DSN(devpg.Superuser, Database) }
 
 // ServiceDSN is the connection string for servers.
 func (e *Embedded) ServiceDSN() string { return e.DSN(ServiceRole, Database) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/pprof"
 	"sync/atomic"
 	"time"
 
@@ -124,6 +125,9 @@ func (s *Server) routes(registry *prometheus.Registry) http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, "ready")
 	})
+	// Where the time goes, for "go tool pprof http://…/debug/pprof/profile". This address is the operators' own.
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return mux
 }

@@ -51,7 +51,7 @@ SELECT 'function ' || p.oid::regprocedure,
  WHERE p.pronamespace = 'public'::regnamespace
    AND (p.prorettype = 'trigger'::regtype
         -- What balances are computed by.
-        OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'stretches_around', 'transfers_per_mark', 'usual_disorder'))
+        OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'stretches_around', 'transfers_per_mark'))
 UNION ALL
 SELECT 'sequence ' || c.relname,
        format('%s FROM %s BY %s MIN %s MAX %s CACHE %s%s, persistence %s', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement,

@@ -8,7 +8,7 @@ stretch AS (
       FROM numbered GROUP BY ledger_id, stretch HAVING count(*) = transfers_per_mark()),
 due AS (
     SELECT s.ledger_id, s.horizon, s.snapshots, s.earliest, max(s.latest) OVER (so_far) AS latest,
-           coalesce(s.earliest < max(s.latest) OVER (so_far ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) - usual_disorder(), false) AS goes_back
+           coalesce(s.earliest < max(s.latest) OVER (so_far ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) - interval '100 ms', false) AS goes_back
       FROM stretch s JOIN (SELECT ledger_id, max(horizon) AS horizon FROM mark GROUP BY ledger_id) m ON m.ledger_id = s.ledger_id
      WHERE s.horizon <= m.horizon
     WINDOW so_far AS (PARTITION BY s.ledger_id ORDER BY s.horizon))

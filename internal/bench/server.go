@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Server is a "khata serve" that runs as a process of its own, so that its processor time is not the client's.
+type Server struct {
+	// Addr is the address of its gRPC API.
+	Addr string
+
+	proc *os.Process
+	done chan struct{} // closed when it has ended
+	err  error         // how; valid once done is closed
+
+	mu   sync.Mutex
+	tail []string // of what it logged
+}
+
+var serving = regexp.MustCompile(`msg=serving grpc=(\S+)`)
+
+// startPatience is how long a server may take until it serves.
+const startPatience = time.Minute
+
+// StartServer runs a program that logs to standard error, as "khata serve" does, and returns when it serves.
+func StartServer(ctx context.Context, program string, args, env []string) (*Server, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = attributes()
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{done: make(chan struct{})}
+	started, address := make(chan error), make(chan string, 1)
+	go func() {
+		// The kernel takes the end of the thread that forked for the death of the parent, so it must last as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		s.proc = cmd.Process
+		started <- nil
+		s.read(log, address)
+		s.err = cmd.Wait()
+		close(s.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start the server: %w", err)
+	}
+	select {
+	case s.Addr = <-address:
+		return s, nil
+	case <-s.done:
+		err = fmt.Errorf("it ended (%s)", s.how())
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-time.After(startPatience):
+		err = fmt.Errorf("it does not serve after %s", startPatience)
+	}
+	_ = s.Stop() // What it says of its end matters less than why.
+	return nil, fmt.Errorf("start the server: %w\n%s", err, s.logged())
+}
+
+func (s *Server) read(log io.Reader, address chan<- string) {
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		line := lines.Text()
+		if m := serving.FindStringSubmatch(line); m != nil {
+			address <- m[1]
+		}
+		s.mu.Lock()
+		s.tail = append(s.tail, line)
+		s.tail = s.tail[max(0, len(s.tail)-20):]
+		s.mu.Unlock()
+	}
+	_, _ = io.Copy(io.Discard, log) // Whatever was no line of text: a full pipe would stop the server.
+}
+
+// how says how the process has ended.
+func (s *Server) how() string {
+	if s.err == nil {
+		return "exit status 0"
+	}
+	return s.err.Error()
+}
+
+func (s *Server) logged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.tail, "\n")
+}
+
+// PID is its process id.
+func (s *Server) PID() int { return s.proc.Pid }
+
+// Done is closed when the process has ended.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Stop asks it to stop, and returns when it is gone; at last it is killed. It may be called after it has ended by itself,
+// which is an error, with the end of its log.
+func (s *Server) Stop() error {
+	select {
+	case <-s.done:
+		return fmt.Errorf("the server ended by itself (%s)\n%s", s.how(), s.logged())
+	default:
+	}
+	_ = s.proc.Signal(syscall.SIGTERM) // An error means that it has just ended.
+	const patience = 20 * time.Second  // longer than the server's own
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(patience):
+		_ = s.proc.Kill()
+		<-s.done
+		return errors.New("the server did not stop and was killed")
+	}
+}

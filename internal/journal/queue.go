@@ -1,0 +1,286 @@
+package journal
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/khata-ledger/khata/ledger"
+)
+
+const (
+	// maxBatch and maxBatchEntries bound a batch: beyond a thousand transfers a commit costs hardly less each, and everyone
+	// who shares an account or an id with it waits longer.
+	maxBatch, maxBatchEntries = 1000, 5000
+	// maxScan is how many waiting transfers are looked at for those that can begin.
+	maxScan = 4 * maxBatch
+)
+
+// queue is where requests wait for their turn. Those that wait while batches are under way form the next batch, and share
+// its commit; one that finds a free place begins at once. Nobody waits for a timer.
+//
+// Batches that are under way at the same time never name the same transfer id or the same serialised account: they would
+// wait for each other inside the database. Nor does a request overtake an earlier one that it shares such a name with.
+// Ledgers take turns, and none takes all the places.
+type queue struct {
+	run             func(book ledgerRow, requests []*request)
+	places, perBook int
+	maxBytes        int
+
+	mu      sync.Mutex
+	lines   map[int32]*line
+	turns   []*line // those in which somebody waits, the next one first
+	bytes   int     // of the requests that wait
+	running int
+	batches sync.WaitGroup
+}
+
+// line is the requests of a ledger: those that wait, in the order of their arrival, and the names of those under way.
+type line struct {
+	book    ledgerRow
+	waiting list.List // of *request
+	running int
+	busy    names
+	// blocked, if it is not nil, has the names of all that wait, and none of them can begin before a batch has ended.
+	blocked *names
+	// crowded says the same where too many wait to know all their names.
+	crowded bool
+}
+
+// names are what requests can get into each other's way over: transfer ids and serialised accounts.
+type names struct {
+	transfers map[ledger.TransferID]bool
+	accounts  map[ledger.AccountID]bool
+}
+
+func newNames() names {
+	return names{map[ledger.TransferID]bool{}, map[ledger.AccountID]bool{}}
+}
+
+func (n *names) add(r *request) {
+	for _, item := range r.items {
+		n.transfers[item.spec.ID] = true
+	}
+	for _, id := range r.serialised {
+		n.accounts[id] = true
+	}
+}
+
+func (n *names) remove(r *request) {
+	for _, item := range r.items {
+		delete(n.transfers, item.spec.ID)
+	}
+	for _, id := range r.serialised {
+		delete(n.accounts, id)
+	}
+}
+
+func (n *names) has(r *request) bool {
+	if n == nil || len(n.transfers) == 0 {
+		return false
+	}
+	for _, id := range r.serialised {
+		if n.accounts[id] {
+			return true
+		}
+	}
+	for _, item := range r.items {
+		if n.transfers[item.spec.ID] {
+			return true
+		}
+	}
+	return false
+}
+
+// request is transfers of one caller, to be decided in one batch and in their order.
+type request struct {
+	items []item
+	// serialised are the accounts among its own that are known to take one posting at a time.
+	serialised []ledger.AccountID
+
+	entries int
+	bytes   int
+	arrived time.Time
+	// done gets the results, once, if the request begins.
+	done chan []PostResult
+	// place is where it waits; nil before and after.
+	place *list.Element
+}
+
+func newRequest() *request { return &request{done: make(chan []PostResult, 1)} }
+
+func (r *request) full(next ledger.TransferSpec) bool {
+	return len(r.items) == maxBatch || len(r.items) > 0 && r.entries+len(next.Entries) > maxBatchEntries
+}
+
+func (r *request) add(caller string, spec ledger.TransferSpec) {
+	r.items = append(r.items, item{caller, spec})
+	r.entries += len(spec.Entries)
+	// About what it takes in memory, with what will be made of it.
+	r.bytes += 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
+}
+
+// add puts a request into its line. It returns CodeOverloaded if there is no room, and then nothing comes of the request.
+func (q *queue) add(book ledgerRow, r *request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bytes > 0 && q.bytes+r.bytes > q.maxBytes {
+		return &ledger.Error{
+			Code: ledger.CodeOverloaded, Message: "too many transfers are waiting already; send it again later", RetryAfter: time.Second,
+		}
+	}
+	l, ok := q.lines[book.id]
+	if !ok {
+		l = &line{book: book, busy: newNames()}
+		q.lines[book.id] = l
+	}
+	r.arrived = time.Now()
+	r.place = l.waiting.PushBack(r)
+	q.bytes += r.bytes
+	if l.waiting.Len() == 1 {
+		q.turns = append(q.turns, l)
+	}
+	switch {
+	case l.crowded:
+		return nil
+	case l.blocked != nil && r.blocked(l):
+		l.blocked.add(r)
+		return nil
+	}
+	l.blocked = nil
+	q.begin()
+	return nil
+}
+
+// blocked reports whether a request has to wait for one under way, or for one that waits.
+func (r *request) blocked(l *line) bool {
+	return l.busy.has(r) || l.blocked.has(r)
+}
+
+// withdraw takes a request back. It reports whether that was in time: it had not begun, and will not.
+func (q *queue) withdraw(book ledgerRow, r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.place == nil {
+		return false
+	}
+	l := q.lines[book.id]
+	q.leave(l, r)
+	// Others may have waited for it only.
+	l.blocked, l.crowded = nil, false
+	q.begin()
+	return true
+}
+
+func (q *queue) leave(l *line, r *request) {
+	l.waiting.Remove(r.place)
+	r.place = nil
+	q.bytes -= r.bytes
+}
+
+// begin begins batches while there are places, and requests that can go.
+func (q *queue) begin() {
+	for idle := 0; q.running < q.places && idle < len(q.turns); {
+		l := q.turns[0]
+		q.turns = q.turns[1:]
+		requests := l.take(q)
+		if l.waiting.Len() > 0 {
+			q.turns = append(q.turns, l)
+		}
+		if len(requests) == 0 {
+			idle++
+			continue
+		}
+		idle = 0
+		q.running++
+		l.running++
+		q.batches.Go(func() {
+			q.run(l.book, requests)
+			q.ended(l, requests)
+		})
+	}
+}
+
+// take takes from a line as many requests as fit into a batch, are not in the way of one that is under way, and do not
+// overtake one of theirs.
+func (l *line) take(q *queue) []*request {
+	if l.running == q.perBook || l.blocked != nil || l.crowded {
+		return nil
+	}
+	var taken []*request
+	var transfers, entries, scanned int
+	blocked := newNames()
+	l.blocked = &blocked
+	for e := l.waiting.Front(); e != nil; {
+		if scanned >= maxScan {
+			l.crowded = true
+			break
+		}
+		r := e.Value.(*request) //nolint:forcetypeassert // nothing else is put there
+		e = e.Next()
+		scanned += len(r.items)
+		if r.blocked(l) {
+			blocked.add(r)
+			continue
+		}
+		if len(taken) > 0 && (transfers+len(r.items) > maxBatch || entries+r.entries > maxBatchEntries) {
+			break
+		}
+		transfers, entries = transfers+len(r.items), entries+r.entries
+		taken = append(taken, r)
+		q.leave(l, r)
+	}
+	if len(taken) > 0 {
+		l.blocked, l.crowded = nil, false
+	}
+	for _, r := range taken {
+		l.busy.add(r)
+	}
+	return taken
+}
+
+func (q *queue) ended(l *line, requests []*request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range requests {
+		l.busy.remove(r)
+	}
+	l.blocked, l.crowded = nil, false
+	q.running--
+	l.running--
+	q.begin()
+	if l.running == 0 && l.waiting.Len() == 0 {
+		delete(q.lines, l.book.id)
+	}
+}
+
+// drain waits until nobody waits and nothing is under way. Nothing may be added any more.
+func (q *queue) drain() { q.batches.Wait() }
+
+// errNoTurn: the request did not begin in time, and never will.
+var errNoTurn = errors.New("no turn within the time there was")
+
+// wait waits for the results of a request: until it has begun until turn, then until deadline, and while ctx lasts.
+func (q *queue) wait(ctx context.Context, book ledgerRow, r *request, turn, deadline time.Time) ([]PostResult, error) {
+	timer := time.NewTimer(time.Until(turn))
+	defer timer.Stop()
+	for {
+		select {
+		case results := <-r.done:
+			return results, nil
+		case <-ctx.Done():
+			q.withdraw(book, r)
+			return nil, ctx.Err()
+		case now := <-timer.C:
+			switch {
+			case q.withdraw(book, r):
+				return nil, errNoTurn
+			case !now.Before(deadline):
+				return nil, context.DeadlineExceeded
+			}
+			timer.Reset(time.Until(deadline))
+		}
+	}
+}
