@@ -6,6 +6,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
 	"github.com/khata-ledger/khata/db"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/pgtest"
@@ -113,5 +117,54 @@ func TestMigrate_Refused(t *testing.T) {
 	// Nothing is half done.
 	if said := preflight(t, serviceOf(dsn)); !strings.Contains(said, "version 0") {
 		t.Errorf("said %q", said)
+	}
+}
+
+// Transfers that were posted before there was a trigger to write their value-dated entries get them too, each once.
+func TestMigrate_ValueDatesOfOld(t *testing.T) {
+	t.Parallel()
+	dsn := emptyDatabase(t, pgtest.New(t))
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := stdlib.OpenDB(*config)
+	defer pool.Close()
+	migrations, err := fs.Sub(db.Migrations, "migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := goose.NewProvider(goose.DialectPostgres, pool, migrations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upTo := func(version int64) {
+		t.Helper()
+		if _, err := steps.UpTo(t.Context(), version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post := func(id, effectiveAt, refusal string) {
+		t.Helper()
+		exec(t, dsn, `INSERT INTO transfer (ledger_id, transfer_id, effective_at, refusal, refused_account_no, account_nos, amounts, caller)
+			SELECT 1, '`+id+`', `+effectiveAt+`, `+refusal+`, CASE WHEN `+refusal+` IS NOT NULL THEN min(account_no) END, array_agg(account_no), '{5,-5}', 'psql'
+			  FROM account`)
+	}
+	upTo(3)
+	exec(t, dsn, `INSERT INTO currency VALUES (1, 'BDT', 2);
+		INSERT INTO account (ledger_id, account_id, type, currency, scale, changed_by) VALUES (1, 'a', 'asset', 'BDT', 2, 'x'), (1, 'b', 'asset', 'BDT', 2, 'x')`)
+	post("OLD", "'2026-01-31'", "NULL")
+	post("OLD-REFUSED", "'2026-01-31'", "'INSUFFICIENT_FUNDS'")
+	post("OLD-UNDATED", "NULL", "NULL")
+	upTo(4)
+	post("BETWEEN", "'2026-02-01'", "NULL")
+	if _, err := pg.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	post("NEW", "'2026-02-02'", "NULL")
+	if got := query[string](t, connect(t, pg.Config{DSN: dsn}), `SELECT string_agg(concat_ws(' ', t.transfer_id, v.leg, v.amount, v.effective_at::date), ', ' ORDER BY v.sequence, v.leg)
+		FROM value_dated_entry v JOIN transfer t USING (ledger_id, sequence, effective_at, posted_at)`); got !=
+		"OLD 1 5 2026-01-31, OLD 2 -5 2026-01-31, BETWEEN 1 5 2026-02-01, BETWEEN 2 -5 2026-02-01, NEW 1 5 2026-02-02, NEW 2 -5 2026-02-02" {
+		t.Errorf("value-dated entries: %s", got)
 	}
 }
