@@ -23,8 +23,8 @@ type Config struct {
 	// Posters is how many batches may be under way at once, and PostersPerLedger how many of one ledger. Default: three
 	// quarters of the pool, so that reads go on, and 4, or all but one.
 	Posters, PostersPerLedger int
-	// MaxWaiting bounds the memory of the transfers that wait for their turn, in bytes. Beyond it they are refused with
-	// CodeOverloaded. Default 64 MiB, which is about 40,000 of the usual kind.
+	// MaxWaiting bounds the memory of the transfers that were accepted and not answered, in bytes. Beyond it calls are refused
+	// with CodeOverloaded. Default 64 MiB, which is about 40,000 transfers of the usual kind.
 	MaxWaiting int
 	// StuckAfter is for how long a backend may hold a gate before the janitor terminates it. Default 30 s.
 	StuckAfter time.Duration

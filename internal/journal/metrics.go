@@ -111,10 +111,14 @@ func (m *Metrics) batchEnded(requests []*request, results []PostResult, started 
 	m.answered(results)
 }
 
-func (m *Metrics) answered(results []PostResult) {
-	if m == nil {
-		return
+// refused counts requests that were never decided.
+func (m *Metrics) refused(requests int, err error) {
+	if m != nil {
+		m.transfers.WithLabelValues(string(ledger.CodeOf(err))).Add(float64(requests))
 	}
+}
+
+func (m *Metrics) answered(results []PostResult) {
 	counts := map[string]int{}
 	for _, r := range results {
 		counts[r.label()]++

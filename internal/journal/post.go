@@ -25,8 +25,8 @@ type PostResult struct {
 // Post decides requests for transfers by one caller in one ledger, each by itself and in their order, and returns the
 // results in that order. A result without an error is on disk.
 //
-// It returns an error of its own, with no results, if the ledger does not exist, there are too many requests, or the
-// caller's context ends first. The context only stops the waiting: a batch that has begun is brought to its end, and what
+// It returns an error of its own, with no results, if the ledger does not exist, there are too many requests, here or in
+// all (CodeOverloaded, and then none of these has begun), or the caller's context ends first. The context only stops the waiting: a batch that has begun is brought to its end, and what
 // it decided is there. Sending the same requests again finds out.
 func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, specs []ledger.TransferSpec) ([]PostResult, error) {
 	if len(specs) > ledger.MaxTransfersPerCall {
@@ -37,6 +37,12 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 	if err != nil {
 		return nil, err
 	}
+	bytes := weight(specs)
+	if err := j.queue.admit(bytes); err != nil {
+		j.config.Metrics.refused(len(specs), err)
+		return nil, err
+	}
+	defer j.queue.release(bytes)
 	p := posting{journal: j, book: book, results: make([]PostResult, len(specs)), request: newRequest()}
 	for i, spec := range specs {
 		if err := spec.Validate(); err != nil {
@@ -107,17 +113,14 @@ func (j *Journal) queued(ctx context.Context, book ledgerRow, r *request, open e
 		turn = deadline
 	}
 	r.serialised = j.chart(book.id).serialised(r.items)
-	if err := j.queue.add(book, r); err != nil {
-		j.config.Metrics.answered(failed(r.items, err))
-		return nil, err
-	}
+	j.queue.add(book, r)
 	results, err := j.queue.wait(ctx, book, r, turn, deadline)
 	if err == nil {
 		return results, nil
 	}
 	if errors.Is(err, errNoTurn) {
 		err = &ledger.Error{Code: ledger.CodeUnavailable, Message: "post: no turn within the time there was; send it again", RetryAfter: time.Second}
-		j.config.Metrics.answered(failed(r.items, err))
+		j.config.Metrics.refused(len(r.items), err)
 		return nil, err
 	}
 	return nil, j.public(context.WithoutCancel(ctx), "post", err)

@@ -32,7 +32,7 @@ type queue struct {
 	mu      sync.Mutex
 	lines   map[int32]*line
 	turns   []*line // those in which somebody waits, the next one first
-	bytes   int     // of the requests that wait
+	bytes   int     // of the calls that were admitted
 	running int
 	batches sync.WaitGroup
 }
@@ -101,7 +101,6 @@ type request struct {
 	serialised []ledger.AccountID
 
 	entries int
-	bytes   int
 	arrived time.Time
 	// done gets the results, once, if the request begins.
 	done chan []PostResult
@@ -118,19 +117,41 @@ func (r *request) full(next ledger.TransferSpec) bool {
 func (r *request) add(caller string, spec ledger.TransferSpec) {
 	r.items = append(r.items, item{caller, spec})
 	r.entries += len(spec.Entries)
-	// About what it takes in memory, with what will be made of it.
-	r.bytes += 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
 }
 
-// add puts a request into its line. It returns CodeOverloaded if there is no room, and then nothing comes of the request.
-func (q *queue) add(book ledgerRow, r *request) error {
+// weight is about how much memory a call's transfers take, with what will be made of them, in bytes.
+func weight(specs []ledger.TransferSpec) int {
+	bytes := 0
+	for _, spec := range specs {
+		bytes += 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
+	}
+	return bytes
+}
+
+// admit makes room for a call, which its caller gives back by release. It returns CodeOverloaded if there is none. A call
+// that finds nobody here is admitted whatever its weight.
+func (q *queue) admit(bytes int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes > 0 && q.bytes+r.bytes > q.maxBytes {
+	if q.bytes > 0 && q.bytes+bytes > q.maxBytes {
 		return &ledger.Error{
 			Code: ledger.CodeOverloaded, Message: "too many transfers are waiting already; send it again later", RetryAfter: time.Second,
 		}
 	}
+	q.bytes += bytes
+	return nil
+}
+
+func (q *queue) release(bytes int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= bytes
+}
+
+// add puts a request into its line.
+func (q *queue) add(book ledgerRow, r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	l, ok := q.lines[book.id]
 	if !ok {
 		l = &line{book: book, busy: newNames()}
@@ -138,20 +159,18 @@ func (q *queue) add(book ledgerRow, r *request) error {
 	}
 	r.arrived = time.Now()
 	r.place = l.waiting.PushBack(r)
-	q.bytes += r.bytes
 	if l.waiting.Len() == 1 {
 		q.turns = append(q.turns, l)
 	}
 	switch {
 	case l.crowded:
-		return nil
+		return
 	case l.blocked != nil && r.blocked(l):
 		l.blocked.add(r)
-		return nil
+		return
 	}
 	l.blocked = nil
 	q.begin()
-	return nil
 }
 
 // blocked reports whether a request has to wait for one under way, or for one that waits.
@@ -167,17 +186,16 @@ func (q *queue) withdraw(book ledgerRow, r *request) bool {
 		return false
 	}
 	l := q.lines[book.id]
-	q.leave(l, r)
+	l.leave(r)
 	// Others may have waited for it only.
 	l.blocked, l.crowded = nil, false
 	q.begin()
 	return true
 }
 
-func (q *queue) leave(l *line, r *request) {
+func (l *line) leave(r *request) {
 	l.waiting.Remove(r.place)
 	r.place = nil
-	q.bytes -= r.bytes
 }
 
 // begin begins batches while there are places, and requests that can go.
@@ -230,7 +248,7 @@ func (l *line) take(q *queue) []*request {
 		}
 		transfers, entries = transfers+len(r.items), entries+r.entries
 		taken = append(taken, r)
-		q.leave(l, r)
+		l.leave(r)
 	}
 	if len(taken) > 0 {
 		l.blocked, l.crowded = nil, false
