@@ -41,6 +41,7 @@ type queue struct {
 type line struct {
 	book    ledgerRow
 	waiting list.List // of *request
+	inTurns bool
 	running int
 	busy    names
 	// blocked, if it is not nil, has the names of all that wait, and none of them can begin before a batch has ended.
@@ -139,14 +140,13 @@ func (q *queue) add(book ledgerRow, r *request) error {
 	r.arrived = time.Now()
 	r.place = l.waiting.PushBack(r)
 	q.bytes += r.bytes
-	if l.waiting.Len() == 1 {
-		q.turns = append(q.turns, l)
-	}
+	q.queueUp(l)
 	switch {
 	case l.crowded:
 		return nil
 	case l.blocked != nil && r.blocked(l):
 		l.blocked.add(r)
+		l.crowded = len(l.blocked.transfers) > maxScan
 		return nil
 	}
 	l.blocked = nil
@@ -168,10 +168,26 @@ func (q *queue) withdraw(book ledgerRow, r *request) bool {
 	}
 	l := q.lines[book.id]
 	q.leave(l, r)
-	// Others may have waited for it only.
-	l.blocked, l.crowded = nil, false
-	q.begin()
+	// Others may have waited for it only. They are found when a batch ends, since to look for them each time that somebody
+	// goes would stop everybody, where many go at once: all who wait for an account that cannot be had.
+	q.forget(l)
 	return true
+}
+
+// forget drops a line in which nobody waits and nothing is under way. One that is still in the turns goes when they come to
+// it.
+func (q *queue) forget(l *line) {
+	if l.running == 0 && l.waiting.Len() == 0 && !l.inTurns {
+		delete(q.lines, l.book.id)
+	}
+}
+
+// queueUp gives a line in which somebody waits a turn in each round, and no more than one.
+func (q *queue) queueUp(l *line) {
+	if !l.inTurns && l.waiting.Len() > 0 {
+		l.inTurns = true
+		q.turns = append(q.turns, l)
+	}
 }
 
 func (q *queue) leave(l *line, r *request) {
@@ -185,10 +201,13 @@ func (q *queue) begin() {
 	for idle := 0; q.running < q.places && idle < len(q.turns); {
 		l := q.turns[0]
 		q.turns = q.turns[1:]
-		requests := l.take(q)
-		if l.waiting.Len() > 0 {
-			q.turns = append(q.turns, l)
+		l.inTurns = false
+		if l.waiting.Len() == 0 { // All have gone.
+			q.forget(l)
+			continue
 		}
+		requests := l.take(q)
+		q.queueUp(l)
 		if len(requests) == 0 {
 			idle++
 			continue
@@ -251,9 +270,7 @@ func (q *queue) ended(l *line, requests []*request) {
 	q.running--
 	l.running--
 	q.begin()
-	if l.running == 0 && l.waiting.Len() == 0 {
-		delete(q.lines, l.book.id)
-	}
+	q.forget(l)
 }
 
 // drain waits until nobody waits and nothing is under way. Nothing may be added any more.
