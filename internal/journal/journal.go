@@ -88,7 +88,8 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	return j
 }
 
-// Close waits until all that was accepted is decided or given up. No method may be called afterwards.
+// Close waits until all that was accepted is decided or given up. What a Post under way has not yet put into the queue gets
+// CodeUnavailable. No method may be called afterwards.
 func (j *Journal) Close() {
 	j.queue.drain()
 	j.stop()

@@ -34,6 +34,7 @@ type queue struct {
 	turns   []*line // those in which somebody waits, the next one first
 	bytes   int     // of the requests that wait
 	running int
+	closed  bool
 	batches sync.WaitGroup
 }
 
@@ -123,10 +124,14 @@ func (r *request) add(caller string, spec ledger.TransferSpec) {
 	r.bytes += 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
 }
 
-// add puts a request into its line. It returns CodeOverloaded if there is no room, and then nothing comes of the request.
+// add puts a request into its line. It returns CodeOverloaded if there is no room, or CodeUnavailable if the queue is being
+// drained, and then nothing comes of the request.
 func (q *queue) add(book ledgerRow, r *request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.closed {
+		return &ledger.Error{Code: ledger.CodeUnavailable, Message: "post: the server is stopping; send it again", RetryAfter: time.Second}
+	}
 	if q.bytes > 0 && q.bytes+r.bytes > q.maxBytes {
 		return &ledger.Error{
 			Code: ledger.CodeOverloaded, Message: "too many transfers are waiting already; send it again later", RetryAfter: time.Second,
@@ -273,8 +278,14 @@ func (q *queue) ended(l *line, requests []*request) {
 	q.forget(l)
 }
 
-// drain waits until nobody waits and nothing is under way. Nothing may be added any more.
-func (q *queue) drain() { q.batches.Wait() }
+// drain waits until nobody waits and nothing is under way. Nothing can be added any more: a call that has more to come than
+// what is waiting is told so.
+func (q *queue) drain() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.batches.Wait()
+}
 
 // errNoTurn: the request did not begin in time, and never will.
 var errNoTurn = errors.New("no turn within the time there was")

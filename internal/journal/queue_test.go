@@ -399,6 +399,11 @@ func TestQueue_Drain(t *testing.T) {
 			d.drain()
 			close(drained)
 		}()
+		synctest.Wait()
+		late := asking("LATE")
+		if err := d.add(ledgerRow{3}, late); !errors.Is(err, ledger.CodeUnavailable) {
+			t.Errorf("what comes when it is being drained: %v", err)
+		}
 		for n := len(all); n > 0; n-- {
 			synctest.Wait()
 			select {
@@ -411,6 +416,9 @@ func TestQueue_Drain(t *testing.T) {
 		<-drained
 		for _, r := range all {
 			<-r.done
+		}
+		if len(late.done) > 0 || len(d.underWay) > 0 {
+			t.Error("what came late has begun")
 		}
 	})
 }
