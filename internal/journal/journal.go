@@ -21,10 +21,11 @@ type Config struct {
 	// posting waits at most a quarter of it for its turn. Default 8 s.
 	Budget time.Duration
 	// Posters is how many batches may be under way at once, and PostersPerLedger how many of one ledger. Default: three
-	// quarters of the pool, so that reads go on, and 4, or all but one.
+	// quarters of the pool, so that reads go on, and 2, or all but one.
 	Posters, PostersPerLedger int
 	// MaxWaiting bounds the memory of the transfers that wait for their turn, in bytes. Beyond it they are refused with
-	// CodeOverloaded. Default 64 MiB, which is about 40,000 of the usual kind.
+	// CodeOverloaded. A ledger alone has four fifths of it, so that there is room for another. Default 64 MiB, which is about
+	// 40,000 of the usual kind.
 	MaxWaiting int
 	// StuckAfter is for how long a backend may hold a gate before the janitor terminates it. Default 30 s.
 	StuckAfter time.Duration

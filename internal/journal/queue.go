@@ -42,6 +42,7 @@ type queue struct {
 type line struct {
 	book    ledgerRow
 	waiting list.List // of *request
+	bytes   int       // of them
 	inTurns bool
 	running int
 	busy    names
@@ -132,19 +133,20 @@ func (q *queue) add(book ledgerRow, r *request) error {
 	if q.closed {
 		return &ledger.Error{Code: ledger.CodeUnavailable, Message: "post: the server is stopping; send it again", RetryAfter: time.Second}
 	}
-	if q.bytes > 0 && q.bytes+r.bytes > q.maxBytes {
+	l, ok := q.lines[book.id]
+	if !ok {
+		l = &line{book: book, busy: newNames()}
+	}
+	if !q.room(l, r) {
 		return &ledger.Error{
 			Code: ledger.CodeOverloaded, Message: "too many transfers are waiting already; send it again later", RetryAfter: time.Second,
 		}
 	}
-	l, ok := q.lines[book.id]
-	if !ok {
-		l = &line{book: book, busy: newNames()}
-		q.lines[book.id] = l
-	}
+	q.lines[book.id] = l
 	r.arrived = time.Now()
 	r.place = l.waiting.PushBack(r)
 	q.bytes += r.bytes
+	l.bytes += r.bytes
 	q.queueUp(l)
 	switch {
 	case l.crowded:
@@ -157,6 +159,13 @@ func (q *queue) add(book ledgerRow, r *request) error {
 	l.blocked = nil
 	q.begin()
 	return nil
+}
+
+// room reports whether there is room for a request. However many wait in one ledger, or in some, there is room left for
+// another: none may have more than four times what is left.
+func (q *queue) room(l *line, r *request) bool {
+	left := q.maxBytes - q.bytes - r.bytes
+	return q.bytes == 0 || left >= 0 && l.bytes+r.bytes <= 4*left
 }
 
 // blocked reports whether a request has to wait for one under way, or for one that waits.
@@ -199,6 +208,7 @@ func (q *queue) leave(l *line, r *request) {
 	l.waiting.Remove(r.place)
 	r.place = nil
 	q.bytes -= r.bytes
+	l.bytes -= r.bytes
 }
 
 // begin begins batches while there are places, and requests that can go.

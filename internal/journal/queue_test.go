@@ -288,23 +288,24 @@ func filling(r *request, entries int) *request {
 func TestQueue_Full(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := asking("A").bytes
-		d := newDesk(1, 1, 3*one)
+		d := newDesk(1, 1, 5*one)
 		d.mustAdd(t, 1, asking("UNDER-WAY"))
 		d.mustAdd(t, 1, asking("A"))
 		leaving := d.mustAdd(t, 1, asking("B"))
 		d.mustAdd(t, 1, asking("C"))
-		refused := asking("D")
-		err := d.add(ledgerRow{2}, refused)
+		d.mustAdd(t, 1, asking("D"))
+		refused := asking("E")
+		err := d.add(ledgerRow{1}, refused)
 		var e *ledger.Error
 		if !errors.As(err, &e) || e.Code != ledger.CodeOverloaded || !e.Code.Retryable() || e.Code.Open() || e.RetryAfter <= 0 {
 			t.Errorf("full: %+v", err)
 		}
 		d.withdraw(ledgerRow{1}, leaving)
-		d.mustAdd(t, 2, asking("E"))
-		if err := d.add(ledgerRow{2}, asking("F")); err == nil {
+		d.mustAdd(t, 1, asking("F"))
+		if err := d.add(ledgerRow{1}, asking("G")); err == nil {
 			t.Error("it takes more than it has room for")
 		}
-		if n := d.endAll(); n != 3 {
+		if n := d.endAll(); n != 2 {
 			t.Errorf("%d batches", n)
 		}
 		select {
@@ -321,6 +322,26 @@ func TestQueue_Full(t *testing.T) {
 		if d.bytes != 0 || len(d.lines) != 0 || len(d.turns) != 0 {
 			t.Errorf("left behind: %d bytes, %d lines, %d turns", d.bytes, len(d.lines), len(d.turns))
 		}
+		d.drain()
+	})
+}
+
+// However many wait in one ledger, there is room for another.
+func TestQueue_RoomForEveryLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(1, 1, 1<<20)
+		fill := func(book int32) (n int) {
+			for d.add(ledgerRow{book}, asking(fmt.Sprint("T", n))) == nil {
+				n++
+			}
+			return n
+		}
+		room := 1 << 20 / asking("A").bytes
+		first, second, third := fill(1), fill(2), fill(3)
+		if first < room*3/4 || second < room/8 || third < room/100 {
+			t.Errorf("of room for %d they have %d, %d and %d", room, first, second, third)
+		}
+		d.endAll()
 		d.drain()
 	})
 }
@@ -468,14 +489,18 @@ func (m *queueMachine) add(t *rapid.T) {
 		r.entries = rapid.IntRange(1, maxBatchEntries).Draw(t, "entries")
 	}
 	q := &queued{request: r, book: int32(rapid.IntRange(1, m.books).Draw(t, "ledger"))} //nolint:gosec // small
-	waiting := 0
-	for _, other := range m.waiting(0) {
+	waiting, own := 0, r.bytes
+	for _, other := range m.waiting() {
 		waiting += other.bytes
+		if other.book == q.book {
+			own += other.bytes
+		}
 	}
+	left := m.desk.maxBytes - waiting - r.bytes
 	err := m.desk.queue.add(ledgerRow{q.book}, r)
 	synctest.Wait()
-	if full := waiting > 0 && waiting+r.bytes > m.desk.maxBytes; full != (ledger.CodeOf(err) == ledger.CodeOverloaded) {
-		t.Fatalf("with %d of %d bytes waiting, %d more: %v", waiting, m.desk.maxBytes, r.bytes, err)
+	if full := waiting > 0 && (left < 0 || own > 4*left); full != (ledger.CodeOf(err) == ledger.CodeOverloaded) {
+		t.Fatalf("of room for %d bytes %d would be left, and this ledger would have %d: %v", m.desk.maxBytes, left, own, err)
 	}
 	if err == nil {
 		m.all = append(m.all, q)
@@ -506,10 +531,10 @@ func (m *queueMachine) withdrawOne(t *rapid.T) {
 	}
 }
 
-// waiting lists who waits, in a ledger or in all (0).
-func (m *queueMachine) waiting(book int32) (list []*queued) {
+// waiting lists who waits.
+func (m *queueMachine) waiting() (list []*queued) {
 	for _, q := range m.all {
-		if (book == 0 || q.book == book) && !q.begun && !q.withdrawn {
+		if !q.begun && !q.withdrawn {
 			list = append(list, q)
 		}
 	}
