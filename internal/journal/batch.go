@@ -93,7 +93,7 @@ func (t *try) decide(results []PostResult, ours own) error {
 			return err
 		}
 		for i := range t.items {
-			if results[i].Err != nil {
+			if _, taken := t.madeBy[t.items[i].spec.ID]; taken && results[i].Err != nil {
 				judge(i)
 			}
 		}
