@@ -30,7 +30,7 @@ func benchSpecs(n int) []ledger.TransferSpec {
 
 // benchBooks has the wallets, all with a floor and in funds, or none.
 func benchBooks(floored bool) *ledger.Books {
-	books, none := ledger.NewBooks(), decimal.Zero
+	books, none := ledger.NewBooks(0, 0), decimal.Zero
 	for i := range 1000 {
 		a := ledger.Account{
 			ID: benchSpec(i).Entries[0].Account, Type: ledger.Liability, Currency: ledger.Currency{Code: "BDT", Scale: 2},
@@ -38,7 +38,7 @@ func benchBooks(floored bool) *ledger.Books {
 		if floored {
 			a.Floor = &none
 		}
-		books.AddAccount(a, decimal.New(1, 12))
+		books.AddAccount(&a, decimal.New(1, 12))
 	}
 	return books
 }

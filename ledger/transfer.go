@@ -47,6 +47,14 @@ func Simple(debit, credit AccountID, amount decimal.Decimal, currency CurrencyCo
 	}
 }
 
+// Pair returns what Simple was made of, if the entries are a debit and then a credit of the same amount.
+func (s TransferSpec) Pair() (debit, credit AccountID, amount decimal.Decimal, ok bool) {
+	if !isSimple(s.Entries) || !s.Entries[0].Amount.Equal(s.Entries[1].Amount) {
+		return "", "", decimal.Decimal{}, false
+	}
+	return s.Entries[0].Account, s.Entries[1].Account, s.Entries[0].Amount, true
+}
+
 // isSimple reports whether the entries are what Simple makes, so that errors can speak of the shorthand's fields.
 func isSimple(entries []Entry) bool {
 	return len(entries) == 2 && entries[0].Direction == Debit && entries[1].Direction == Credit

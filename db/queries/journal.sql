@@ -176,15 +176,22 @@ SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refu
 -- name: TransferInsert :many
 -- A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
 -- with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
--- what was decided counted on its being new. An array that is NULL is as one of NULLs.
+-- what was decided counted on its being new.
+--
+-- Most transfers are a debit and a credit of one amount, and their entries are made of these three. Those of others come as text,
+-- since arrays of arrays would all have to have the same length. An array that is NULL is as one of NULLs.
 INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
                       account_nos, amounts, description, metadata, caller)
 SELECT @ledger_id, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
-       NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0), d.account_nos::bigint[], d.amounts::numeric[],
+       NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0),
+       CASE WHEN d.debit_no > 0 THEN ARRAY[d.debit_no, d.credit_no] ELSE d.account_nos::bigint[] END,
+       CASE WHEN d.debit_no > 0 THEN ARRAY[d.amount::numeric, -d.amount::numeric] ELSE d.amounts::numeric[] END,
        NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), @caller::text)
   FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.*
           FROM (SELECT unnest(@transfer_ids::text[]) AS transfer_id, unnest(@effective_ats::text[]) AS effective_at,
                        unnest(@refusals::text[]) AS refusal, unnest(@refused_account_nos::bigint[]) AS refused_account_no,
+                       unnest(@debit_nos::bigint[]) AS debit_no, unnest(@credit_nos::bigint[]) AS credit_no,
+                       unnest(@pair_amounts::text[]) AS amount,
                        unnest(@account_nos::text[]) AS account_nos, unnest(@amounts::text[]) AS amounts,
                        unnest(@descriptions::text[]) AS description, unnest(@metadatas::text[]) AS metadata,
                        unnest(@callers::text[]) AS caller) n) d

@@ -1003,14 +1003,18 @@ const TransferInsert = `-- name: TransferInsert :many
 INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
                       account_nos, amounts, description, metadata, caller)
 SELECT $1, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
-       NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0), d.account_nos::bigint[], d.amounts::numeric[],
+       NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0),
+       CASE WHEN d.debit_no > 0 THEN ARRAY[d.debit_no, d.credit_no] ELSE d.account_nos::bigint[] END,
+       CASE WHEN d.debit_no > 0 THEN ARRAY[d.amount::numeric, -d.amount::numeric] ELSE d.amounts::numeric[] END,
        NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), $2::text)
-  FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.transfer_id, n.effective_at, n.refusal, n.refused_account_no, n.account_nos, n.amounts, n.description, n.metadata, n.caller
+  FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.transfer_id, n.effective_at, n.refusal, n.refused_account_no, n.debit_no, n.credit_no, n.amount, n.account_nos, n.amounts, n.description, n.metadata, n.caller
           FROM (SELECT unnest($3::text[]) AS transfer_id, unnest($4::text[]) AS effective_at,
                        unnest($5::text[]) AS refusal, unnest($6::bigint[]) AS refused_account_no,
-                       unnest($7::text[]) AS account_nos, unnest($8::text[]) AS amounts,
-                       unnest($9::text[]) AS description, unnest($10::text[]) AS metadata,
-                       unnest($11::text[]) AS caller) n) d
+                       unnest($7::bigint[]) AS debit_no, unnest($8::bigint[]) AS credit_no,
+                       unnest($9::text[]) AS amount,
+                       unnest($10::text[]) AS account_nos, unnest($11::text[]) AS amounts,
+                       unnest($12::text[]) AS description, unnest($13::text[]) AS metadata,
+                       unnest($14::text[]) AS caller) n) d
  ORDER BY d.transfer_id
 RETURNING transfer_id, sequence, posted_at
 `
@@ -1022,6 +1026,9 @@ type TransferInsertParams struct {
 	EffectiveAts      []string
 	Refusals          []string
 	RefusedAccountNos []int64
+	DebitNos          []int64
+	CreditNos         []int64
+	PairAmounts       []string
 	AccountNos        []string
 	Amounts           []string
 	Descriptions      []string
@@ -1037,7 +1044,10 @@ type TransferInsertRow struct {
 
 // A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
 // with the same ids in opposite order wait for each other in one direction only. An id that exists fails the statement:
-// what was decided counted on its being new. An array that is NULL is as one of NULLs.
+// what was decided counted on its being new.
+//
+// Most transfers are a debit and a credit of one amount, and their entries are made of these three. Those of others come as text,
+// since arrays of arrays would all have to have the same length. An array that is NULL is as one of NULLs.
 func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInsertParams) ([]TransferInsertRow, error) {
 	rows, err := db.Query(ctx, TransferInsert,
 		arg.LedgerID,
@@ -1046,6 +1056,9 @@ func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInser
 		arg.EffectiveAts,
 		arg.Refusals,
 		arg.RefusedAccountNos,
+		arg.DebitNos,
+		arg.CreditNos,
+		arg.PairAmounts,
 		arg.AccountNos,
 		arg.Amounts,
 		arg.Descriptions,

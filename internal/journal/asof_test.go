@@ -283,26 +283,18 @@ func TestAsOf_RandomHistories(t *testing.T) {
 	}
 }
 
-// mutate is SQL that changes a function in one place, which must be there.
-func mutate(function, from, to string) string {
-	return fmt.Sprintf(`DO $mutate$ DECLARE code text := pg_get_functiondef('%s'::regproc); BEGIN
-		ASSERT strpos(code, $m$%s$m$) > 0, 'there is nothing to mutate';
-		EXECUTE replace(code, $m$%s$m$, $m$%s$m$);
-	END $mutate$`, function, from, from, to)
-}
-
 // Each part of it is needed: without it the same comparison finds wrong balances.
 func TestAsOf_BrokenVariants(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
-		"times that go back are not minded":       mutate("stretches_around", "m.goes_back", "false"),
-		"what has no mark yet is left out":        mutate("stretches_around", "SELECT b.last, $3 FROM bound b", "SELECT b.last, b.last FROM bound b"),
-		"no disorder is put up with":              mutate("stretches_around", "+ interval '100 milliseconds'", ""),
-		"no value dates":                          "ALTER TABLE transfer DISABLE TRIGGER transfer_write_value_dates",
-		"a balance goes past the point":           mutate("balance_through", "t.sequence <= balance_through.through", "t.sequence <= balance_through.through + 1"),
-		"the snapshot's own entry is added again": mutate("balance_through", "t.sequence > coalesce", "t.sequence >= coalesce"),
-		"a snapshot after the point":              mutate("balance_through", "AND n.through <= balance_through.through", ""),
-		"a snapshot without its own entry":        mutate("mark_take_snapshots", "p.account_no, p.through) b", "p.account_no, p.through - 1) b"),
+		"times that go back are not minded":       pgtest.Mutate("stretches_around", "m.goes_back", "false"),
+		"what has no mark yet is left out":        pgtest.Mutate("stretches_around", "SELECT b.last, $3 FROM bound b", "SELECT b.last, b.last FROM bound b"),
+		"no disorder is put up with":              pgtest.Mutate("stretches_around", "+ interval '100 milliseconds'", ""),
+		"no value dates":                          pgtest.Mutate("transfer_write_entries", "batch.value_dated > 0", "false"),
+		"a balance goes past the point":           pgtest.Mutate("balance_through", "t.sequence <= balance_through.through", "t.sequence <= balance_through.through + 1"),
+		"the snapshot's own entry is added again": pgtest.Mutate("balance_through", "t.sequence > coalesce", "t.sequence >= coalesce"),
+		"a snapshot after the point":              pgtest.Mutate("balance_through", "AND n.through <= balance_through.through", ""),
+		"a snapshot without its own entry":        pgtest.Mutate("mark_take_snapshots", "p.account_no, p.through) b", "p.account_no, p.through - 1) b"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

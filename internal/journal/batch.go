@@ -351,14 +351,24 @@ func (c *column[T]) array() []T {
 // insert queues the statement that writes new records, and gives each its sequence and time.
 func (t *try) insert(b *pgx.Batch, records []*ledger.Transfer) {
 	n := len(records)
-	ids, accountNos, amounts := make([]string, n), make([]string, n), make([]string, n)
+	ids := make([]string, n)
+	debitNos, creditNos, pairAmounts := newColumn[int64](n), newColumn[int64](n), newColumn[string](n)
+	accountNos, amounts := newColumn[string](n), newColumn[string](n)
 	effectiveAts, refusals, refusedNos := newColumn[string](n), newColumn[string](n), newColumn[int64](n)
 	descriptions, metadatas, callers := newColumn[string](n), newColumn[string](n), newColumn[string](n)
 	byID := make(map[string]*ledger.Transfer, n)
 	for i, r := range records {
 		byID[string(r.ID)] = r
 		ids[i] = string(r.ID)
-		accountNos[i], amounts[i] = t.arrays(r.Entries)
+		if debit, credit, amount, ok := r.Pair(); ok {
+			debitNos.set(i, t.view.accounts[debit].no)
+			creditNos.set(i, t.view.accounts[credit].no)
+			pairAmounts.set(i, amount.String())
+		} else {
+			nos, sums := t.arrays(r.Entries)
+			accountNos.set(i, nos)
+			amounts.set(i, sums)
+		}
 		effectiveAts.set(i, timestamp(r.EffectiveAt))
 		if r.Refusal != nil {
 			refusals.set(i, string(r.Refusal.Reason))
@@ -371,7 +381,8 @@ func (t *try) insert(b *pgx.Batch, records []*ledger.Transfer) {
 		}
 	}
 	b.Queue(dbsqlc.TransferInsert, t.book.id, records[0].Caller, ids, effectiveAts.array(), refusals.array(), refusedNos.array(),
-		accountNos, amounts, descriptions.array(), metadatas.array(), callers.array()).Query(func(rows pgx.Rows) error {
+		debitNos.array(), creditNos.array(), pairAmounts.array(), accountNos.array(), amounts.array(), descriptions.array(),
+		metadatas.array(), callers.array()).Query(func(rows pgx.Rows) error {
 		var id string
 		var sequence int64
 		var postedAt time.Time

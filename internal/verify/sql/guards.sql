@@ -50,8 +50,8 @@ SELECT 'function ' || p.oid::regprocedure,
   FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
  WHERE p.pronamespace = 'public'::regnamespace
    AND (p.prorettype = 'trigger'::regtype
-        -- What balances are computed by.
-        OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'stretches_around', 'transfers_per_mark'))
+        -- What these and the balances rest on.
+        OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'stretches_around', 'transfer_fault', 'transfers_per_mark'))
 UNION ALL
 SELECT 'sequence ' || c.relname,
        format('%s FROM %s BY %s MIN %s MAX %s CACHE %s%s, persistence %s', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement,

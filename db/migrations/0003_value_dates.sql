@@ -1,6 +1,6 @@
 -- +goose Up
 
--- The value-dated entries of the transfers that were there before 0004 had a trigger write them. Nobody who posts waits for this,
+-- The value-dated entries of the transfers that were there before 0002 had the trigger write them. Nobody who posts waits for this,
 -- but for the moment in which the guards come up.
 SET LOCAL lock_timeout = '3s';
 
