@@ -149,7 +149,7 @@ func TestPlans_BalanceIsFlat(t *testing.T) {
 			insert("l", "large", "other", entries)
 			insert("t", "small", "tiny", 100)
 			watcher := rawAs(t, b.db.SuperDSN())
-			watcher.await(t, "NOT EXISTS (SELECT FROM next_marks(1, (SELECT last_value FROM journal_sequence), 1))")
+			watcher.await(t, "NOT EXISTS (SELECT FROM next_marks(1, (SELECT pg_sequence_last_value('journal_sequence')), 1))")
 			if analyzed {
 				owner.do(t, "VACUUM ANALYZE")
 			}

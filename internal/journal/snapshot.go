@@ -19,8 +19,8 @@ const (
 	snapshotStepLimit = 30 * time.Second
 	// sayAgainAfter is how often a failure that lasts is logged.
 	sayAgainAfter = time.Minute
-	// lookEverywhereAfter is how often all ledgers are looked at, whether or not they have new transfers.
-	lookEverywhereAfter = time.Minute
+	// everyRounds is how many rounds go by before all ledgers are looked at, whether or not they have new transfers.
+	everyRounds = 10
 )
 
 // snapshots is the job that takes snapshots: the sums from which balances are computed. Where they are taken, and what is in
@@ -28,14 +28,15 @@ const (
 // on the same database: at worst one does again what another has done.
 type snapshots struct {
 	ended chan struct{}
-	// lasts are the last numbers drawn when the rounds before began, the oldest first. A ledger without transfers above the
-	// oldest had nothing due then, and has nothing now. (Two rounds: what drew its number just before a round may have
-	// become visible after it.)
+	// lasts are the last numbers drawn when the two rounds before began, the older first. A ledger without transfers above that
+	// had nothing due then, and mostly has nothing now: two rounds, since what had drawn its number when a round began may
+	// have become visible after it.
 	lasts [2]int64
-	// everywhere is when all ledgers are looked at next: one may have something due that another server gave up.
-	everywhere time.Time
-	failing    bool
-	saidAt     time.Time
+	// rounds counts up to everyRounds. Then all ledgers are looked at: where something became visible later still, or another
+	// server has given up.
+	rounds  int
+	failing bool
+	saidAt  time.Time
 }
 
 // runSnapshots takes snapshots until ctx ends.
@@ -65,7 +66,7 @@ func (j *Journal) snapshotRoundEnded(err error) {
 	s := &j.snapshots
 	switch {
 	case err != nil:
-		s.everywhere = time.Time{} // What was due still is.
+		s.rounds = 0 // What was due still is.
 		j.config.Metrics.snapshotRoundFailed()
 		if !s.failing || time.Since(s.saidAt) > sayAgainAfter {
 			j.log.Warn("take snapshots", "error", err)
@@ -123,19 +124,16 @@ func (j *Journal) snapshotsDue(ctx context.Context) ([]int32, error) {
 	}
 	s := &j.snapshots
 	since := s.lasts[0]
-	if time.Now().After(s.everywhere) {
+	if s.rounds == 0 {
 		since = 0
 	}
+	s.rounds = (s.rounds + 1) % everyRounds
 	if last == since {
-		j.config.Metrics.snapshotsLag(0)
 		return nil, nil
 	}
 	rows, err := j.sql.LedgersDue(ctx, j.pool, dbsqlc.LedgersDueParams{Last: last, Since: since})
 	if err != nil {
 		return nil, fmt.Errorf("look which ledgers have snapshots due: %w", err)
-	}
-	if since == 0 {
-		s.everywhere = time.Now().Add(lookEverywhereAfter)
 	}
 	ledgers := make([]int32, len(rows))
 	lag := 0.0
@@ -143,7 +141,10 @@ func (j *Journal) snapshotsDue(ctx context.Context) ([]int32, error) {
 		ledgers[i] = row.LedgerID
 		lag = max(lag, row.Seconds)
 	}
-	j.config.Metrics.snapshotsLag(lag)
+	// A round that looks at some ledgers only cannot say that nothing is due.
+	if len(rows) > 0 || since == 0 {
+		j.config.Metrics.snapshotsLag(lag)
+	}
 	s.lasts = [2]int64{s.lasts[1], last}
 	return ledgers, nil
 }

@@ -14,7 +14,7 @@ import (
 
 // markBooks sets all marks that are due. The journal's own job waits until nothing is in flight; here nothing is.
 const markBooks = `INSERT INTO mark (ledger_id, horizon) SELECT l.ledger_id, m FROM ledger l,
-	LATERAL next_marks(l.ledger_id, (SELECT last_value FROM journal_sequence), 1000) m ORDER BY 1, 2 ON CONFLICT DO NOTHING`
+	LATERAL next_marks(l.ledger_id, (SELECT pg_sequence_last_value('journal_sequence')), 1000) m ORDER BY 1, 2 ON CONFLICT DO NOTHING`
 
 // newMarkedBooks are books with so many transfers that they have marks, and with value dates.
 func newMarkedBooks(t *testing.T) *books {
