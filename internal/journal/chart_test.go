@@ -663,6 +663,41 @@ func TestChart_Late(t *testing.T) {
 	}
 }
 
+// What holds the gate with others may happen between any two statements of a batch: an account comes into being, with a
+// floor, or is renamed.
+func TestChart_Beside(t *testing.T) {
+	t.Parallel()
+	floor := decimal.Zero
+	newborn := func(a *dbsqlc.AccountsForPostingRow) { a.Floor, a.Serialised = &floor, true }
+	for steps := range 12 {
+		for name, happen := range map[string]func(w *world){
+			"born": func(w *world) { w.put("newborn", w.draw(), newborn) },
+			"born with an earlier number": func(w *world) {
+				sequence := w.draw()
+				w.put("another", w.draw(), newborn)
+				w.put("newborn", sequence, newborn)
+			},
+			"renamed": func(w *world) { w.put("shop", w.draw(), func(*dbsqlc.AccountsForPostingRow) {}) },
+		} {
+			w, c := newWorld(), newChart()
+			w.put("shop", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+			w.batch(c, true, "shop").finish()
+			b := w.batch(c, true, "shop", "newborn")
+			for range steps {
+				b.next()
+			}
+			w.clock++
+			happen(w)
+			w.clock++
+			b.finish()
+			w.batch(c, true, "shop", "newborn", "another").finish()
+			if w.err != nil {
+				t.Errorf("%s after %d steps: %v", name, steps, w.err)
+			}
+		}
+	}
+}
+
 // The order in which batches tell what they have seen is nobody's: later ones may come first.
 func TestChart_Order(t *testing.T) {
 	t.Parallel()
