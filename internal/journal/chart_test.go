@@ -181,7 +181,7 @@ func (s *session) trip(b *pgx.Batch) error {
 		if i == 0 {
 			s.readAt = s.w.clock
 		}
-		rows, err := s.answer(q.SQL, q.Arguments)
+		rows, err := s.answer(q.SQL, q.Arguments) //nolint:rowserrcheck // they are of this file, and have no errors
 		if err != nil {
 			return err
 		}
