@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -180,7 +181,7 @@ func (s *session) trip(b *pgx.Batch) error {
 		if i == 0 {
 			s.readAt = s.w.clock
 		}
-		rows, err := s.answer(q.SQL, q.Arguments)
+		rows, err := s.answer(q.SQL, q.Arguments) //nolint:rowserrcheck // they are of this file, and have no errors
 		if err != nil {
 			return err
 		}
@@ -353,17 +354,25 @@ func (r *worldRows) Scan(targets ...any) error {
 // between them, backends die, and PostgreSQL crashes, is started again, or is restored to an older state. Whatever a batch
 // remembers, what it decides by must be so.
 func TestChart_Random(t *testing.T) { // not parallel: another test sets how often rapid checks
-	rapid.Check(t, func(t *rapid.T) {
-		m := &chartMachine{world: newWorld(), charts: []*chart{newChart(), newChart()}}
-		defer m.stop()
-		for _, id := range []ledger.AccountID{"a", "b", "c"} {
-			m.put(id, m.draw(), drawRules(t))
-		}
-		m.backUp(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"create": m.create, "rename": m.rename, "commit": m.commitOne, "change": m.change, "batch": m.start,
-			"step": m.step, "step 2": m.step, "step 3": m.step, "run": m.run, "die": m.die, "again": m.again, "backup": m.backUp, "": m.check,
-		})
+	rounds := 3
+	if os.Getenv("KHATA_TEST_LONG") != "" {
+		rounds = 100
+	}
+	for range rounds {
+		rapid.Check(t, checkChart)
+	}
+}
+
+func checkChart(t *rapid.T) {
+	m := &chartMachine{world: newWorld(), charts: []*chart{newChart(), newChart()}}
+	defer m.stop()
+	for _, id := range []ledger.AccountID{"a", "b", "c"} {
+		m.put(id, m.draw(), drawRules(t))
+	}
+	m.backUp(t)
+	t.Repeat(map[string]func(*rapid.T){
+		"create": m.create, "rename": m.rename, "commit": m.commitOne, "change": m.change, "batch": m.start,
+		"step": m.step, "step 2": m.step, "step 3": m.step, "run": m.run, "die": m.die, "again": m.again, "backup": m.backUp, "": m.check,
 	})
 }
 
@@ -594,6 +603,151 @@ func TestChart_Restored(t *testing.T) {
 	post()
 	w.put("wallet", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Floor = nil })
 	post()
+}
+
+// A batch whose backend has died may still be about to tell the chart what it has read, however long ago. What others have
+// noticed meanwhile is not undone.
+func TestChart_Late(t *testing.T) {
+	t.Parallel()
+	frozen := func(a *dbsqlc.AccountsForPostingRow) { a.Frozen = "both" }
+	for steps := range 12 {
+		for name, change := range map[string]func(w *world, c *chart){
+			"a change of rules": func(w *world, _ *chart) { w.put("shop", w.draw(), frozen) },
+			"a change that another batch has noticed": func(w *world, c *chart) {
+				w.put("shop", w.draw(), frozen)
+				w.batch(c, true, "wallet", "cash").finish()
+			},
+			"a payment": func(w *world, c *chart) { w.batch(c, true, "wallet", "shop").finish() },
+			// The same numbers, of other facts.
+			"another PostgreSQL": func(w *world, c *chart) {
+				w.started = w.started.Add(time.Hour)
+				shop, wallet := w.accounts["shop"], w.accounts["wallet"]
+				frozen(&shop.AccountsForPostingRow)
+				w.accounts["shop"] = shop
+				w.entries[wallet.AccountNo] = []worldEntry{{w.draw(), decimal.New(77, 0)}}
+				w.batch(c, false, "cash").finish()
+			},
+			"an import": func(w *world, c *chart) {
+				w.put("shop", w.draw(), frozen)
+				for i := range mostChanges {
+					w.put(ledger.AccountID(fmt.Sprint("import:", i)), w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+				}
+				w.batch(c, true, "wallet", "cash").finish()
+			},
+		} {
+			for _, warm := range []bool{false, true} {
+				w, c := newWorld(), newChart()
+				floor := decimal.Zero
+				w.put("cash", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+				w.put("shop", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+				w.put("wallet", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Floor, a.Serialised = &floor, true })
+				w.batch(c, true, "cash").finish()
+				if warm {
+					w.batch(c, true, "cash", "shop", "wallet").finish()
+				}
+				late := w.batch(c, true, "shop", "wallet")
+				for range steps {
+					late.next()
+				}
+				w.end(late)
+				change(w, c)
+				late.finish()
+				for range 2 {
+					w.batch(c, true, "shop", "wallet", "cash").finish()
+				}
+				if w.err != nil {
+					t.Errorf("%s after %d steps (warm: %v): %v", name, steps, warm, w.err)
+				}
+			}
+		}
+	}
+}
+
+// What holds the gate with others may happen between any two statements of a batch: an account comes into being, with a
+// floor, or is renamed.
+func TestChart_Beside(t *testing.T) {
+	t.Parallel()
+	floor := decimal.Zero
+	newborn := func(a *dbsqlc.AccountsForPostingRow) { a.Floor, a.Serialised = &floor, true }
+	for steps := range 12 {
+		for name, happen := range map[string]func(w *world){
+			"born": func(w *world) { w.put("newborn", w.draw(), newborn) },
+			"born with an earlier number": func(w *world) {
+				sequence := w.draw()
+				w.put("another", w.draw(), newborn)
+				w.put("newborn", sequence, newborn)
+			},
+			"renamed": func(w *world) { w.put("shop", w.draw(), func(*dbsqlc.AccountsForPostingRow) {}) },
+		} {
+			w, c := newWorld(), newChart()
+			w.put("shop", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+			w.batch(c, true, "shop").finish()
+			b := w.batch(c, true, "shop", "newborn")
+			for range steps {
+				b.next()
+			}
+			w.clock++
+			happen(w)
+			w.clock++
+			b.finish()
+			w.batch(c, true, "shop", "newborn", "another").finish()
+			if w.err != nil {
+				t.Errorf("%s after %d steps: %v", name, steps, w.err)
+			}
+		}
+	}
+}
+
+// The order in which batches tell what they have seen is nobody's: later ones may come first.
+func TestChart_Order(t *testing.T) {
+	t.Parallel()
+	run, another := time.Unix(1, 0), time.Unix(2, 0)
+	account := func(id ledger.AccountID, version int64) *charted {
+		return &charted{Account: ledger.Account{ID: id, Version: version}, through: version}
+	}
+	c := newChart()
+	expect := func(what string, started time.Time, through int64, known string) {
+		t.Helper()
+		var ids []string
+		for id, a := range c.accounts {
+			ids = append(ids, fmt.Sprintf("%s %d", id, a.Version))
+		}
+		slices.Sort(ids)
+		if got := strings.Join(ids, ", "); !c.started.Equal(started) || c.through != through || got != known {
+			t.Errorf("%s: through %d of the run of %v, knowing %q; want %d, %v, %q", what, c.through, c.started, got, through, started, known)
+		}
+	}
+	c.reset(run, 10)
+	c.learn(run, 10, []*charted{account("a", 5), account("b", 7)})
+	expect("learnt", run, 10, "a 5, b 7")
+	c.forget(run, 10, 20, []ledger.AccountID{"a"})
+	expect("a change", run, 20, "b 7")
+	c.learn(run, 10, []*charted{account("a", 5)})
+	expect("learnt before the change", run, 20, "b 7")
+	c.learn(another, 20, []*charted{account("a", 5)})
+	expect("learnt of another run", run, 20, "b 7")
+	c.learn(run, 20, []*charted{account("a", 20)})
+	expect("learnt after the change", run, 20, "a 20, b 7")
+	c.forget(run, 10, 15, []ledger.AccountID{"x"})
+	expect("an earlier change, told late", run, 20, "a 20, b 7")
+	c.forget(run, 30, 40, []ledger.AccountID{"b"})
+	expect("a change after some that are not told yet", run, 20, "a 20, b 7")
+	c.forget(another, 20, 40, []ledger.AccountID{"b"})
+	expect("a change of another run", run, 20, "a 20, b 7")
+	older := account("a", 20)
+	older.through = 15
+	c.learn(run, 20, []*charted{older})
+	if c.accounts["a"].through != 20 {
+		t.Error("an older sum takes the place of a newer one")
+	}
+	newer := account("a", 20)
+	newer.through = 25
+	c.learn(run, 20, []*charted{newer})
+	if c.accounts["a"].through != 25 {
+		t.Error("a newer sum is not taken over")
+	}
+	c.reset(another, 3)
+	expect("another run", another, 3, "")
 }
 
 // What is remembered is bounded, and what is forgotten for want of room is read again.

@@ -121,6 +121,9 @@ func (j *Journal) queued(ctx context.Context, book ledgerRow, r *request, open e
 	if err == nil {
 		return results, nil
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // It is the caller who has had enough.
+	}
 	if errors.Is(err, errNoTurn) {
 		err = &ledger.Error{Code: ledger.CodeUnavailable, Message: "post: no turn within the time there was; send it again", RetryAfter: time.Second}
 		j.config.Metrics.refused(len(r.items), err)

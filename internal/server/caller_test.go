@@ -48,6 +48,7 @@ func (c *caller) try(ctx context.Context, specs []ledger.TransferSpec) (open []l
 	to := pick(c.random, c.clients)
 	var results []client.Result
 	var err error
+	asked := time.Now()
 	if len(specs) == 1 {
 		var r client.Result
 		r, err = to.PostTransfer(ctx, specs[0])
@@ -58,6 +59,7 @@ func (c *caller) try(ctx context.Context, specs []ledger.TransferSpec) (open []l
 	if ctx.Err() != nil && err != nil {
 		return specs
 	}
+	c.history.took(time.Since(asked))
 	for i, spec := range specs {
 		var r client.Result
 		if err == nil {

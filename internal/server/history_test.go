@@ -20,10 +20,11 @@ type history struct {
 	// meter counts answers.
 	meter meter
 
-	mu     sync.Mutex
-	ids    map[ledger.TransferID]*told
-	errors map[ledger.Code]int
-	faults []string
+	mu      sync.Mutex
+	ids     map[ledger.TransferID]*told
+	errors  map[ledger.Code]int
+	faults  []string
+	slowest time.Duration
 }
 
 // told is what is known of one id.
@@ -56,6 +57,19 @@ func (h *history) fault(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.faultLocked(format, args...)
+}
+
+// took notes how long a call took.
+func (h *history) took(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slowest = max(h.slowest, d)
+}
+
+func (h *history) slowestCall() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.slowest
 }
 
 // sent notes a request before it leaves: from then on it may take effect.
