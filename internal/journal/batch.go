@@ -93,7 +93,7 @@ func (t *try) decide(results []PostResult, ours own) error {
 			return err
 		}
 		for i := range t.items {
-			if results[i].Err != nil {
+			if _, taken := t.madeBy[t.items[i].spec.ID]; taken && results[i].Err != nil {
 				judge(i)
 			}
 		}
@@ -147,8 +147,11 @@ func (t *try) lockAndLoad() error {
 	t.xid = l.gate[0].Xid
 	for {
 		through := t.view.through
-		if len(l.changes) > 0 {
+		switch {
+		case len(l.changes) > 0:
 			through = l.changes[0].Sequence
+		case !started.Equal(t.view.started):
+			through = 0 // This PostgreSQL may not have come as far as the one before.
 		}
 		if t.noteChanges(l, started, through) && lockedAll(l) {
 			t.enter(l, started, through)

@@ -21,10 +21,11 @@ type Config struct {
 	// posting waits at most a quarter of it for its turn. Default 8 s.
 	Budget time.Duration
 	// Posters is how many batches may be under way at once, and PostersPerLedger how many of one ledger. Default: three
-	// quarters of the pool, so that reads go on, and 4, or all but one.
+	// quarters of the pool, so that reads go on, and 2, or all but one.
 	Posters, PostersPerLedger int
-	// MaxWaiting bounds the memory of the transfers that were accepted and not answered, in bytes. Beyond it calls are refused
-	// with CodeOverloaded. Default 64 MiB, which is about 40,000 transfers of the usual kind.
+	// MaxWaiting bounds the memory of the calls whose transfers wait for their turn, in bytes. Beyond it they are refused with
+	// CodeOverloaded. A ledger alone has four fifths of it, so that there is room for another. Default 64 MiB, which is about
+	// 40,000 transfers of the usual kind.
 	MaxWaiting int
 	// StuckAfter is for how long a backend may hold a gate before the janitor terminates it. Default 30 s.
 	StuckAfter time.Duration
@@ -96,7 +97,8 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	return j
 }
 
-// Close waits until all that was accepted is decided or given up. No method may be called afterwards.
+// Close waits until all that was accepted is decided or given up. What a Post under way has not yet put into the queue gets
+// CodeUnavailable. No method may be called afterwards.
 func (j *Journal) Close() {
 	j.queue.drain()
 	j.stop()

@@ -25,8 +25,8 @@ type PostResult struct {
 // Post decides requests for transfers by one caller in one ledger, each by itself and in their order, and returns the
 // results in that order. A result without an error is on disk.
 //
-// It returns an error of its own, with no results, if the ledger does not exist, there are too many requests, here or in
-// all (CodeOverloaded, and then none of these has begun), or the caller's context ends first. The context only stops the waiting: a batch that has begun is brought to its end, and what
+// It returns an error of its own, with no results, if the ledger does not exist, there are too many requests, or the
+// caller's context ends first. The context only stops the waiting: a batch that has begun is brought to its end, and what
 // it decided is there. Sending the same requests again finds out.
 func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, specs []ledger.TransferSpec) ([]PostResult, error) {
 	if len(specs) > ledger.MaxTransfersPerCall {
@@ -37,13 +37,10 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 	if err != nil {
 		return nil, err
 	}
-	bytes := weight(specs)
-	if err := j.queue.admit(bytes); err != nil {
-		j.config.Metrics.refused(len(specs), err)
-		return nil, err
-	}
-	defer j.queue.release(bytes)
 	p := posting{journal: j, book: book, results: make([]PostResult, len(specs)), request: newRequest()}
+	for _, spec := range specs {
+		p.rest += weight(spec)
+	}
 	for i, spec := range specs {
 		if err := spec.Validate(); err != nil {
 			p.results[i].Err = err
@@ -55,6 +52,7 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 			}
 		}
 		p.request.add(caller, spec)
+		p.rest -= weight(spec)
 		p.places = append(p.places, i)
 	}
 	if err := p.decide(ctx); err != nil {
@@ -70,6 +68,7 @@ type posting struct {
 	results []PostResult
 	request *request
 	places  []int // of the request's items among the results
+	rest    int   // weight of the transfers that are not in a request yet
 	// open is why the outcome of an earlier request of the call is not known. Later ones are then not begun: a payment would
 	// be refused, for ever, for want of the deposit before it in the same call.
 	open error
@@ -79,6 +78,7 @@ type posting struct {
 // error only if the caller's context ended first.
 func (p *posting) decide(ctx context.Context) error {
 	r, places := p.request, p.places
+	r.bytes += p.rest
 	p.request, p.places = newRequest(), nil
 	if ctx.Err() != nil {
 		return p.journal.public(ctx, "post", ctx.Err())
@@ -113,7 +113,10 @@ func (j *Journal) queued(ctx context.Context, book ledgerRow, r *request, open e
 		turn = deadline
 	}
 	r.serialised = j.chart(book.id).serialised(r.items)
-	j.queue.add(book, r)
+	if err := j.queue.add(book, r); err != nil {
+		j.config.Metrics.refused(len(r.items), err)
+		return nil, err
+	}
 	results, err := j.queue.wait(ctx, book, r, turn, deadline)
 	if err == nil {
 		return results, nil

@@ -32,8 +32,9 @@ type queue struct {
 	mu      sync.Mutex
 	lines   map[int32]*line
 	turns   []*line // those in which somebody waits, the next one first
-	bytes   int     // of the calls that were admitted
+	bytes   int     // of the requests that wait
 	running int
+	closed  bool
 	batches sync.WaitGroup
 }
 
@@ -41,6 +42,8 @@ type queue struct {
 type line struct {
 	book    ledgerRow
 	waiting list.List // of *request
+	bytes   int       // of them
+	inTurns bool
 	running int
 	busy    names
 	// blocked, if it is not nil, has the names of all that wait, and none of them can begin before a batch has ended.
@@ -101,6 +104,8 @@ type request struct {
 	serialised []ledger.AccountID
 
 	entries int
+	// bytes is the weight of these transfers, and of those of the same call that come after them.
+	bytes   int
 	arrived time.Time
 	// done gets the results, once, if the request begins.
 	done chan []PostResult
@@ -117,60 +122,55 @@ func (r *request) full(next ledger.TransferSpec) bool {
 func (r *request) add(caller string, spec ledger.TransferSpec) {
 	r.items = append(r.items, item{caller, spec})
 	r.entries += len(spec.Entries)
+	r.bytes += weight(spec)
 }
 
-// weight is about how much memory a call's transfers take, with what will be made of them, in bytes.
-func weight(specs []ledger.TransferSpec) int {
-	bytes := 0
-	for _, spec := range specs {
-		bytes += 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
-	}
-	return bytes
+// weight is about what a transfer takes in memory, with what will be made of it, in bytes.
+func weight(spec ledger.TransferSpec) int {
+	return 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
 }
 
-// admit makes room for a call, which its caller gives back by release. It returns CodeOverloaded if there is none. A call
-// that finds nobody here is admitted whatever its weight.
-func (q *queue) admit(bytes int) error {
+// add puts a request into its line. It returns CodeOverloaded if there is no room, or CodeUnavailable if the queue is being
+// drained, and then nothing comes of the request.
+func (q *queue) add(book ledgerRow, r *request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes > 0 && q.bytes+bytes > q.maxBytes {
+	if q.closed {
+		return &ledger.Error{Code: ledger.CodeUnavailable, Message: "post: the server is stopping; send it again", RetryAfter: time.Second}
+	}
+	l, ok := q.lines[book.id]
+	if !ok {
+		l = &line{book: book, busy: newNames()}
+	}
+	if !q.room(l, r) {
 		return &ledger.Error{
 			Code: ledger.CodeOverloaded, Message: "too many transfers are waiting already; send it again later", RetryAfter: time.Second,
 		}
 	}
-	q.bytes += bytes
-	return nil
-}
-
-func (q *queue) release(bytes int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes -= bytes
-}
-
-// add puts a request into its line.
-func (q *queue) add(book ledgerRow, r *request) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	l, ok := q.lines[book.id]
-	if !ok {
-		l = &line{book: book, busy: newNames()}
-		q.lines[book.id] = l
-	}
+	q.lines[book.id] = l
 	r.arrived = time.Now()
 	r.place = l.waiting.PushBack(r)
-	if l.waiting.Len() == 1 {
-		q.turns = append(q.turns, l)
-	}
+	q.bytes += r.bytes
+	l.bytes += r.bytes
+	q.queueUp(l)
 	switch {
 	case l.crowded:
-		return
+		return nil
 	case l.blocked != nil && r.blocked(l):
 		l.blocked.add(r)
-		return
+		l.crowded = len(l.blocked.transfers) > maxScan
+		return nil
 	}
 	l.blocked = nil
 	q.begin()
+	return nil
+}
+
+// room reports whether there is room for a request. However many wait in one ledger, or in some, there is room left for
+// another: none may have more than four times what is left.
+func (q *queue) room(l *line, r *request) bool {
+	left := q.maxBytes - q.bytes - r.bytes
+	return q.bytes == 0 || left >= 0 && l.bytes+r.bytes <= 4*left
 }
 
 // blocked reports whether a request has to wait for one under way, or for one that waits.
@@ -186,16 +186,34 @@ func (q *queue) withdraw(book ledgerRow, r *request) bool {
 		return false
 	}
 	l := q.lines[book.id]
-	l.leave(r)
-	// Others may have waited for it only.
-	l.blocked, l.crowded = nil, false
-	q.begin()
+	q.leave(l, r)
+	// Others may have waited for it only. They are found when a batch ends, since to look for them each time that somebody
+	// goes would stop everybody, where many go at once: all who wait for an account that cannot be had.
+	q.forget(l)
 	return true
 }
 
-func (l *line) leave(r *request) {
+// forget drops a line in which nobody waits and nothing is under way. One that is still in the turns goes when they come to
+// it.
+func (q *queue) forget(l *line) {
+	if l.running == 0 && l.waiting.Len() == 0 && !l.inTurns {
+		delete(q.lines, l.book.id)
+	}
+}
+
+// queueUp gives a line in which somebody waits a turn in each round, and no more than one.
+func (q *queue) queueUp(l *line) {
+	if !l.inTurns && l.waiting.Len() > 0 {
+		l.inTurns = true
+		q.turns = append(q.turns, l)
+	}
+}
+
+func (q *queue) leave(l *line, r *request) {
 	l.waiting.Remove(r.place)
 	r.place = nil
+	q.bytes -= r.bytes
+	l.bytes -= r.bytes
 }
 
 // begin begins batches while there are places, and requests that can go.
@@ -203,10 +221,13 @@ func (q *queue) begin() {
 	for idle := 0; q.running < q.places && idle < len(q.turns); {
 		l := q.turns[0]
 		q.turns = q.turns[1:]
-		requests := l.take(q)
-		if l.waiting.Len() > 0 {
-			q.turns = append(q.turns, l)
+		l.inTurns = false
+		if l.waiting.Len() == 0 { // All have gone.
+			q.forget(l)
+			continue
 		}
+		requests := l.take(q)
+		q.queueUp(l)
 		if len(requests) == 0 {
 			idle++
 			continue
@@ -248,7 +269,7 @@ func (l *line) take(q *queue) []*request {
 		}
 		transfers, entries = transfers+len(r.items), entries+r.entries
 		taken = append(taken, r)
-		l.leave(r)
+		q.leave(l, r)
 	}
 	if len(taken) > 0 {
 		l.blocked, l.crowded = nil, false
@@ -269,13 +290,17 @@ func (q *queue) ended(l *line, requests []*request) {
 	q.running--
 	l.running--
 	q.begin()
-	if l.running == 0 && l.waiting.Len() == 0 {
-		delete(q.lines, l.book.id)
-	}
+	q.forget(l)
 }
 
-// drain waits until nobody waits and nothing is under way. Nothing may be added any more.
-func (q *queue) drain() { q.batches.Wait() }
+// drain waits until nobody waits and nothing is under way. Nothing can be added any more: a call that has more to come than
+// what is waiting is told so.
+func (q *queue) drain() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.batches.Wait()
+}
 
 // errNoTurn: the request did not begin in time, and never will.
 var errNoTurn = errors.New("no turn within the time there was")

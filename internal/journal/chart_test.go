@@ -1,0 +1,617 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/shopspring/decimal"
+	"pgregory.net/rapid"
+
+	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// world is a database as far as the chart can see it: the statements that a batch reads with, and what happens beside them.
+// Every statement sees what is committed when it begins, and between any two of them anything may happen that the gate and
+// the locks allow.
+type world struct {
+	state
+	started time.Time
+	// clock counts what happens.
+	clock    int
+	locks    map[int64]*session
+	sessions []*session // that live: each holds the gate
+	batches  []*session // that have not come to their end, dead or alive
+	err      error      // what went wrong in a batch
+	// asked counts statements, by name.
+	asked map[string]int
+}
+
+// state is what a backup has.
+type state struct {
+	sequence int64 // the last number drawn
+	accounts map[ledger.AccountID]worldAccount
+	changes  []dbsqlc.AccountsChangedSinceRow
+	entries  map[int64][]worldEntry
+}
+
+type worldAccount struct {
+	dbsqlc.AccountsForPostingRow
+	born int
+}
+
+type worldEntry struct {
+	sequence int64
+	amount   decimal.Decimal
+}
+
+func (s state) clone() state {
+	s.accounts, s.entries, s.changes = maps.Clone(s.accounts), maps.Clone(s.entries), slices.Clone(s.changes)
+	return s
+}
+
+// session is a transaction.
+type session struct {
+	w    *world
+	dead bool
+	// next goes on with a batch up to its next statement, and stop ends it; both are nil for other transactions, which end by
+	// commit.
+	next   func() (struct{}, bool)
+	stop   func()
+	pause  func() bool
+	commit func()
+	readAt int
+	try    *try
+}
+
+func newWorld() *world {
+	return &world{
+		started: time.Unix(1_000_000, 0), locks: map[int64]*session{}, asked: map[string]int{},
+		state: state{accounts: map[ledger.AccountID]worldAccount{}, entries: map[int64][]worldEntry{}},
+	}
+}
+
+func (w *world) draw() int64 {
+	w.sequence++
+	return w.sequence
+}
+
+// end ends a session: it lets go of the gate and of all locks.
+func (w *world) end(s *session) {
+	s.dead = true
+	w.sessions = slices.DeleteFunc(w.sessions, func(o *session) bool { return o == s })
+	maps.DeleteFunc(w.locks, func(_ int64, holder *session) bool { return holder == s })
+}
+
+// put makes an account, or changes it, under a number drawn earlier.
+func (w *world) put(id ledger.AccountID, sequence int64, change func(*dbsqlc.AccountsForPostingRow)) {
+	a, ok := w.accounts[id]
+	if !ok {
+		a.AccountNo, a.AccountID = int64(1000+len(w.accounts)), string(id)
+		a.Type, a.Currency, a.Scale, a.Frozen, a.born = "liability", "BDT", 2, "none", w.clock
+	}
+	change(&a.AccountsForPostingRow)
+	a.Version = sequence
+	w.accounts[id] = a
+	w.changes = append(w.changes, dbsqlc.AccountsChangedSinceRow{Sequence: sequence, AccountID: string(id)})
+}
+
+// begin begins something that holds the gate with others, and is seen when it commits.
+func (w *world) begin(commit func()) *session {
+	s := &session{w: w, commit: commit}
+	w.sessions = append(w.sessions, s)
+	return s
+}
+
+// batch begins a batch of transfers, one for each account: it locks and reads as posting does, is checked, and then writes
+// entries and commits, or is rolled back.
+func (w *world) batch(c *chart, writes bool, ids ...ledger.AccountID) *session {
+	var items []item
+	for i, id := range ids {
+		items = append(items, item{"local", ledger.TransferSpec{
+			ID: ledger.TransferID(fmt.Sprint(i)), Entries: ledger.Simple(id, ids[(i+1)%len(ids)], decimal.New(1, 0), ""),
+		}})
+	}
+	s := &session{w: w}
+	w.sessions, w.batches = append(w.sessions, s), append(w.batches, s)
+	s.try = &try{book: ledgerRow{1}, chart: c, items: items, books: ledger.NewBooks(10, 10)}
+	s.try.trip = s.trip
+	s.next, s.stop = iter.Pull(func(yield func(struct{}) bool) {
+		s.pause = func() bool { return yield(struct{}{}) }
+		defer func() {
+			w.end(s)
+			w.batches = slices.DeleteFunc(w.batches, func(o *session) bool { return o == s })
+		}()
+		if s.try.lockAndLoad() != nil || s.dead {
+			return
+		}
+		s.check()
+		if !writes || !s.pause() {
+			return
+		}
+		sequence := w.draw()
+		if !s.pause() || s.dead {
+			return
+		}
+		for _, id := range ids {
+			if a := s.try.view.accounts[id]; a != nil {
+				// Not appended in place: a backup may share the array.
+				w.entries[a.no] = append(slices.Clip(w.entries[a.no]), worldEntry{sequence, decimal.New(sequence, 0)})
+			}
+		}
+	})
+	return s
+}
+
+// finish goes on with a batch to its end.
+func (s *session) finish() {
+	for more := true; more; {
+		_, more = s.next()
+	}
+}
+
+// stop ends all batches.
+func (w *world) stop() {
+	for _, s := range slices.Clone(w.batches) {
+		s.stop()
+	}
+	w.batches = nil
+}
+
+var errLost = errors.New("connection lost")
+
+// trip answers the statements of a trip, with a pause before each, and one before the answers arrive.
+func (s *session) trip(b *pgx.Batch) error {
+	var answers []func() error
+	for i, q := range b.QueuedQueries {
+		if !s.pause() || s.dead {
+			return errLost
+		}
+		if i == 0 {
+			s.readAt = s.w.clock
+		}
+		rows, err := s.answer(q.SQL, q.Arguments)
+		if err != nil {
+			return err
+		}
+		answers = append(answers, func() error { return q.Fn(worldResults{rows: rows}) })
+	}
+	if !s.pause() {
+		return errLost
+	}
+	for _, answer := range answers {
+		if err := answer(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) answer(sql string, args []any) (rows *worldRows, err error) {
+	w := s.w
+	name, _, _ := strings.Cut(strings.TrimPrefix(sql, "-- name: "), " ")
+	w.asked[name]++
+	rows = &worldRows{}
+	switch sql {
+	case dbsqlc.GateShareForPosting:
+		rows.add(w.started, int64(1))
+	case dbsqlc.AccountsLockSerialised:
+		var found []ledger.AccountID // by the snapshot of the statement
+		for _, id := range slices.Sorted(slices.Values(args[0].([]string))) {
+			if a, ok := w.accounts[ledger.AccountID(id)]; ok && a.Serialised {
+				found = append(found, ledger.AccountID(id))
+			}
+		}
+		for _, id := range found {
+			no := w.accounts[id].AccountNo
+			for w.locks[no] != nil && w.locks[no] != s {
+				if !s.pause() || s.dead {
+					return nil, errLost
+				}
+			}
+			w.locks[no] = s
+			rows.add(no)
+		}
+	case dbsqlc.AccountsChangedSince:
+		since, most := args[1].(int64), args[2].(int)
+		newest := slices.SortedFunc(slices.Values(w.changes), func(a, b dbsqlc.AccountsChangedSinceRow) int { return -cmp.Compare(a.Sequence, b.Sequence) })
+		for _, c := range newest {
+			if c.Sequence > since && len(rows.values) < most {
+				rows.add(c.Sequence, c.AccountID)
+			}
+		}
+	case dbsqlc.AccountsForPosting:
+		for _, id := range args[0].([]string) {
+			if a, ok := w.accounts[ledger.AccountID(id)]; ok {
+				row := a.AccountsForPostingRow
+				if row.Floor != nil {
+					row.Sum, row.Through = w.sum(row.AccountNo, 0)
+				}
+				rows.addStruct(row)
+			}
+		}
+	case dbsqlc.EntriesSince:
+		for i, no := range args[0].([]int64) {
+			if sum, through := w.sum(no, args[1].([]int64)[i]); through > 0 {
+				rows.add(no, sum, through)
+			}
+		}
+	default:
+		return nil, fmt.Errorf("the world knows no such statement: %s", sql)
+	}
+	return rows, nil
+}
+
+// sum adds up the entries of an account after a number, and gives the number of the last.
+func (w *world) sum(no, since int64) (sum decimal.Decimal, through int64) {
+	for _, e := range w.entries[no] {
+		if e.sequence > since {
+			sum, through = sum.Add(e.amount), max(through, e.sequence)
+		}
+	}
+	return sum, through
+}
+
+// check compares what a batch is about to decide by with what is so. Nothing of it can change before the batch ends.
+func (s *session) check() {
+	w := s.w
+	fault := func(format string, args ...any) { w.err = errors.Join(w.err, fmt.Errorf(format, args...)) }
+	for id, got := range s.try.view.accounts {
+		want, there := w.accounts[id]
+		if got == nil {
+			if there && want.born < s.readAt {
+				fault("%s is not known, and has been there for long", id)
+			}
+			continue
+		}
+		if !there || got.no != want.AccountNo {
+			fault("%s is known as number %d, and is %+v", id, got.no, want)
+			continue
+		}
+		rules := func(floor *decimal.Decimal, serialised bool, frozen string, closed bool) string {
+			return fmt.Sprint("floor ", floor, ", serialised ", serialised, ", frozen ", frozen, ", closed ", closed)
+		}
+		if k, is := rules(got.Floor, got.Serialised, string(got.Frozen), got.Closed), rules(want.Floor, want.Serialised, want.Frozen, want.Closed); k != is {
+			fault("%s is known with %s, and has %s", id, k, is)
+		}
+		if want.Floor == nil {
+			continue
+		}
+		if w.locks[want.AccountNo] != s {
+			fault("%s has a floor and is not locked", id)
+		}
+		if sum, _ := w.sum(want.AccountNo, 0); !sum.Equal(got.sum) {
+			fault("%s is known with a sum of %s, and has %s", id, got.sum, sum)
+		}
+	}
+}
+
+// worldResults and worldRows are what pgx would hand out.
+type worldResults struct {
+	pgx.BatchResults
+	rows *worldRows
+}
+
+func (r worldResults) Query() (pgx.Rows, error) { return r.rows, nil }
+
+type worldRows struct {
+	pgx.Rows
+	values [][]any
+	row    []any
+}
+
+func (r *worldRows) add(values ...any) { r.values = append(r.values, values) }
+
+func (r *worldRows) addStruct(row any) {
+	v := reflect.ValueOf(row)
+	values := make([]any, v.NumField())
+	for i := range values {
+		values[i] = v.Field(i).Interface()
+	}
+	r.add(values...)
+}
+
+func (r *worldRows) Close() {}
+
+func (r *worldRows) Err() error { return nil }
+
+func (r *worldRows) FieldDescriptions() []pgconn.FieldDescription {
+	return make([]pgconn.FieldDescription, len(r.row))
+}
+
+func (r *worldRows) RawValues() [][]byte { return make([][]byte, len(r.row)) }
+
+func (r *worldRows) Next() bool {
+	if len(r.values) == 0 {
+		return false
+	}
+	r.row, r.values = r.values[0], r.values[1:]
+	return true
+}
+
+func (r *worldRows) Scan(targets ...any) error {
+	if len(targets) != len(r.row) {
+		return fmt.Errorf("%d targets for %d columns", len(targets), len(r.row))
+	}
+	for i, target := range targets {
+		reflect.ValueOf(target).Elem().Set(reflect.ValueOf(r.row[i]))
+	}
+	return nil
+}
+
+// TestChart_Random has two servers decide batches in a world where accounts are made and renamed beside them, rules change
+// between them, backends die, and PostgreSQL crashes, is started again, or is restored to an older state. Whatever a batch
+// remembers, what it decides by must be so.
+func TestChart_Random(t *testing.T) { // not parallel: another test sets how often rapid checks
+	rapid.Check(t, func(t *rapid.T) {
+		m := &chartMachine{world: newWorld(), charts: []*chart{newChart(), newChart()}}
+		defer m.stop()
+		for _, id := range []ledger.AccountID{"a", "b", "c"} {
+			m.put(id, m.draw(), drawRules(t))
+		}
+		m.backUp(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"create": m.create, "rename": m.rename, "commit": m.commitOne, "change": m.change, "batch": m.start,
+			"step": m.step, "step 2": m.step, "step 3": m.step, "run": m.run, "die": m.die, "again": m.again, "backup": m.backUp, "": m.check,
+		})
+	})
+}
+
+type chartMachine struct {
+	*world
+	charts []*chart
+	backup *state
+	filler int
+}
+
+func (m *chartMachine) check(t *rapid.T) {
+	m.clock++
+	if m.err != nil {
+		t.Fatal(m.err)
+	}
+}
+
+func drawAccount(t *rapid.T) ledger.AccountID {
+	return rapid.SampledFrom([]ledger.AccountID{"a", "b", "c", "d"}).Draw(t, "account")
+}
+
+func drawRules(t *rapid.T) func(*dbsqlc.AccountsForPostingRow) {
+	kind, value := rapid.IntRange(0, 5).Draw(t, "rules"), rapid.IntRange(0, 3).Draw(t, "value")
+	return func(a *dbsqlc.AccountsForPostingRow) {
+		switch kind {
+		case 0, 1:
+			floor := decimal.New(int64(value), 0)
+			a.Floor, a.Serialised = &floor, true
+		case 2:
+			a.Floor, a.Serialised = nil, value > 0
+		case 3:
+			a.Frozen = []string{"none", "debits", "credits", "both"}[value]
+		case 4:
+			a.Closed = a.Closed || value == 0
+		}
+	}
+}
+
+// create makes an account, to be seen later.
+func (m *chartMachine) create(t *rapid.T) {
+	id, rules, sequence := drawAccount(t), drawRules(t), m.draw()
+	if rapid.IntRange(0, 9).Draw(t, "many") == 0 { // an import
+		for range mostChanges + 5 {
+			m.filler++
+			m.put(ledger.AccountID(fmt.Sprint("filler:", m.filler)), m.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+		}
+	}
+	m.begin(func() {
+		if _, ok := m.accounts[id]; !ok {
+			m.put(id, sequence, rules)
+		}
+	})
+}
+
+// rename changes what is no rule: beside others, but not beside whoever has the account locked.
+func (m *chartMachine) rename(t *rapid.T) {
+	id := drawAccount(t)
+	a, ok := m.accounts[id]
+	if !ok || m.locks[a.AccountNo] != nil {
+		return
+	}
+	sequence := m.draw()
+	m.locks[a.AccountNo] = m.begin(func() { m.put(id, sequence, func(*dbsqlc.AccountsForPostingRow) {}) })
+}
+
+func (m *chartMachine) commitOne(t *rapid.T) {
+	var open []*session
+	for _, s := range m.sessions {
+		if s.commit != nil {
+			open = append(open, s)
+		}
+	}
+	if len(open) > 0 {
+		s := rapid.SampledFrom(open).Draw(t, "session")
+		s.commit()
+		m.end(s)
+	}
+}
+
+// change changes rules, which takes the gate alone.
+func (m *chartMachine) change(t *rapid.T) {
+	id := drawAccount(t)
+	if rapid.Bool().Draw(t, "wait for the gate") {
+		m.run(t)
+	}
+	if _, ok := m.accounts[id]; ok && len(m.sessions) == 0 {
+		m.put(id, m.draw(), drawRules(t))
+	}
+}
+
+func (m *chartMachine) start(t *rapid.T) {
+	if len(m.sessions) < 5 {
+		ids := rapid.SliceOfN(rapid.Custom(drawAccount), 1, 3).Draw(t, "accounts")
+		s := m.batch(rapid.SampledFrom(m.charts).Draw(t, "server"), rapid.Bool().Draw(t, "writes"), ids...)
+		for range rapid.SampledFrom([]int{0, 2, 30}).Draw(t, "steps") {
+			s.next()
+		}
+	}
+}
+
+func (m *chartMachine) step(t *rapid.T) {
+	if len(m.batches) > 0 {
+		s := rapid.SampledFrom(m.batches).Draw(t, "session")
+		for range rapid.IntRange(1, 4).Draw(t, "steps") {
+			s.next()
+		}
+	}
+}
+
+// run lets everybody come to an end, unless they wait for each other.
+func (m *chartMachine) run(*rapid.T) {
+	for range 100 {
+		for _, s := range slices.Clone(m.batches) {
+			s.next()
+		}
+		for _, s := range slices.Clone(m.sessions) {
+			if s.commit != nil {
+				s.commit()
+				m.end(s)
+			}
+		}
+	}
+}
+
+// die ends a backend. Its client may have all its answers already, and go on for a while.
+func (m *chartMachine) die(t *rapid.T) {
+	if len(m.sessions) > 0 {
+		s := rapid.SampledFrom(m.sessions).Draw(t, "session")
+		m.end(s)
+	}
+}
+
+func (m *chartMachine) backUp(*rapid.T) {
+	b := m.state.clone()
+	m.backup = &b
+}
+
+// again crashes PostgreSQL, or starts it again, perhaps with an older state. What was drawn and not written is drawn again.
+func (m *chartMachine) again(t *rapid.T) {
+	for _, s := range slices.Clone(m.sessions) {
+		m.end(s)
+	}
+	kind := rapid.IntRange(0, 2).Draw(t, "crash, start, restore")
+	if kind > 0 {
+		m.started = m.started.Add(time.Second)
+	}
+	if kind == 2 && m.backup != nil {
+		m.state = m.backup.clone()
+	}
+	m.sequence = 0
+	for _, c := range m.changes {
+		m.sequence = max(m.sequence, c.Sequence)
+	}
+	for _, list := range m.entries {
+		m.sequence = max(m.sequence, list[len(list)-1].sequence)
+	}
+}
+
+// TestChart_Trips counts what posting asks the database for: a batch whose accounts are known reads none of them, and so
+// again after a change has been noticed.
+func TestChart_Trips(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(), newChart()
+	floor := decimal.Zero
+	w.put("wallet", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Floor, a.Serialised = &floor, true })
+	w.put("shop", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+	post := func(what, want string, ids ...ledger.AccountID) {
+		t.Helper()
+		clear(w.asked)
+		w.batch(c, true, ids...).finish()
+		var got []string
+		for name, n := range w.asked {
+			got = append(got, fmt.Sprintf("%s %d", name, n))
+		}
+		slices.Sort(got)
+		if s := strings.Join(got, ", "); s != want || w.err != nil {
+			t.Errorf("%s: %s, want %s; %v", what, s, want, w.err)
+		}
+	}
+	const known = "AccountsChangedSince 1, AccountsLockSerialised 1, EntriesSince 1, GateShareForPosting 1"
+	const unknown = "AccountsChangedSince 1, AccountsForPosting 1, AccountsLockSerialised 1, GateShareForPosting 1"
+	const twice = "AccountsChangedSince 2, AccountsForPosting 1, AccountsLockSerialised 2, EntriesSince 1, GateShareForPosting 1"
+	post("at first", unknown, "wallet", "shop")
+	post("known", known, "wallet", "shop")
+	w.put("shop", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Frozen = "both" })
+	post("a change", twice, "wallet", "shop")
+	post("known again", known, "wallet", "shop")
+	w.put("stranger", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+	post("a change of another", known, "wallet", "shop")
+	w.started = w.started.Add(time.Hour)
+	post("another PostgreSQL", twice, "wallet", "shop")
+	post("known again", known, "wallet", "shop")
+	for i := range mostChanges {
+		w.put(ledger.AccountID(fmt.Sprint("import:", i)), w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+	}
+	post("an import", twice, "wallet", "shop")
+	post("known again", known, "wallet", "shop")
+	defer w.stop()
+	if got := fmt.Sprint(c.serialised(w.batch(c, false, "wallet", "shop", "stranger").try.items)); got != "[wallet wallet]" {
+		t.Errorf("serialised: %s", got)
+	}
+}
+
+// Another PostgreSQL may know less than the one before, and give the same numbers to other facts.
+func TestChart_Restored(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(), newChart()
+	floor := decimal.Zero
+	w.put("wallet", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Floor, a.Serialised = &floor, true })
+	w.put("shop", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+	post := func() {
+		t.Helper()
+		if w.batch(c, true, "wallet", "shop").finish(); w.err != nil {
+			t.Fatal(w.err)
+		}
+	}
+	post()
+	backup := w.state.clone()
+	for range 3 {
+		post()
+	}
+	w.put("stranger", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
+	post()
+	w.state, w.started = backup, w.started.Add(time.Hour)
+	post() // the sum is another one
+	// These changes have numbers that were seen before.
+	w.put("shop", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Frozen = "both" })
+	post()
+	w.put("wallet", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Floor = nil })
+	post()
+}
+
+// What is remembered is bounded, and what is forgotten for want of room is read again.
+func TestChart_Bounded(t *testing.T) {
+	t.Parallel()
+	c := newChart()
+	accounts := make([]charted, maxCharted+1000)
+	list := make([]*charted, len(accounts))
+	for i := range accounts {
+		accounts[i].ID = ledger.AccountID(fmt.Sprint("account:", i))
+		list[i] = &accounts[i]
+	}
+	c.learn(time.Time{}, 0, list)
+	if len(c.accounts) != maxCharted {
+		t.Errorf("%d accounts are remembered, the bound is %d", len(c.accounts), maxCharted)
+	}
+	c.learn(time.Time{}, 0, list[:1000])
+	if len(c.accounts) != maxCharted {
+		t.Errorf("%d accounts are remembered, the bound is %d", len(c.accounts), maxCharted)
+	}
+}
