@@ -150,13 +150,13 @@ func TestMigrate_ValueDatesOfOld(t *testing.T) {
 			SELECT 1, '`+id+`', `+effectiveAt+`, `+refusal+`, CASE WHEN `+refusal+` IS NOT NULL THEN min(account_no) END, array_agg(account_no), '{5,-5}', 'psql'
 			  FROM account`)
 	}
-	upTo(3)
+	upTo(1)
 	exec(t, dsn, `INSERT INTO currency VALUES (1, 'BDT', 2);
 		INSERT INTO account (ledger_id, account_id, type, currency, scale, changed_by) VALUES (1, 'a', 'asset', 'BDT', 2, 'x'), (1, 'b', 'asset', 'BDT', 2, 'x')`)
 	post("OLD", "'2026-01-31'", "NULL")
 	post("OLD-REFUSED", "'2026-01-31'", "'INSUFFICIENT_FUNDS'")
 	post("OLD-UNDATED", "NULL", "NULL")
-	upTo(4)
+	upTo(2)
 	post("BETWEEN", "'2026-02-01'", "NULL")
 	if _, err := pg.Migrate(t.Context(), dsn); err != nil {
 		t.Fatal(err)
