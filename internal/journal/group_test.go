@@ -238,25 +238,37 @@ func TestGroup_UnknownCommit(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(map[bool]string{false: "before", true: "after"}[after], func(t *testing.T) {
 			t.Parallel()
-			const callers = 200
+			const callers, cuts = 200, 3
 			b := setupShop(t)
-			j, _, faults := b.faulty(t, journal.Config{})
+			j, _, faults := b.faulty(t, journal.Config{Budget: 4 * time.Minute, Posters: 1})
 			post(t, j, move("EARLIER", "cash", "wallet", "10"))
-			cut := map[bool]func(int){false: faults.CutBeforeCommit, true: faults.CutAfterCommit}[after]
-			cut(4)
 			release := b.holdGate(t)
+			first := postAsync(j, move("FIRST", "cash", "shop", "1"))
+			watcher, holder := b.raw(t), b.raw(t)
+			watcher.awaitJournalBlocked(t, 1)
 			var c crowd
 			for i := range callers {
-				c.post(t.Context(), j, move(fmt.Sprintf("T%d", i), "wallet", "shop", "0.01"))
+				spec := move(fmt.Sprintf("T%d", i), "wallet", "shop", "0.01")
+				c.post(t.Context(), j, spec)
+				c.post(t.Context(), j, spec)
 				c.post(t.Context(), j, move("EARLIER", "cash", "wallet", "10"))
 			}
 			time.Sleep(50 * time.Millisecond)
+			holder.do(t, "BEGIN", "SELECT FROM account WHERE account_id = 'wallet' FOR NO KEY UPDATE")
 			release()
-			if got, want := tally(c.wait(t)), fmt.Sprintf("%d posted, %d replayed", callers, callers); got != want {
+			result(t, first)
+			watcher.awaitJournalBlocked(t, 1) // the rest of them, at the wallet
+			commits := faults.Commits()
+			map[bool]func(int){false: faults.CutBeforeCommit, true: faults.CutAfterCommit}[after](cuts)
+			holder.do(t, "COMMIT")
+			if got, want := tally(c.wait(t)), fmt.Sprintf("%d posted, %d replayed", callers, 2*callers); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
-			if got := faults.Cuts(); got != 4 {
+			if got := faults.Cuts(); got != cuts {
 				t.Errorf("%d cuts", got)
+			}
+			if got := faults.Commits() - commits; got > cuts+3 {
+				t.Errorf("%d commits: they did not share one", got)
 			}
 			if got := b.transfers(t, "T%"); got != callers {
 				t.Errorf("%d transfers", got)

@@ -189,7 +189,6 @@ func (q *queue) withdraw(book ledgerRow, r *request) bool {
 	q.leave(l, r)
 	// Others may have waited for it only. They are found when a batch ends, since to look for them each time that somebody
 	// goes would stop everybody, where many go at once: all who wait for an account that cannot be had.
-	q.forget(l)
 	return true
 }
 
