@@ -155,6 +155,26 @@ func (c *floorClient) postMany(ctx context.Context) (o outcome) {
 	return o
 }
 
+// fill posts until the tables have about as many transfers as the journal. An index of a million entries costs more to insert
+// into than an empty one, and would be held against it otherwise. It returns how many it posted.
+func (f *floors) fill(ctx context.Context, journal int64) (posted int64, err error) {
+	c, err := f.client(ctx, f.many())
+	if err != nil {
+		return 0, fmt.Errorf("fill the floors: %w", err)
+	}
+	defer func() { _ = c.conn.Close(context.WithoutCancel(ctx)) }()
+	var have int64
+	if err := c.conn.QueryRow(ctx, f.in("SELECT last_value FROM {}.floor_sequence")).Scan(&have); err != nil {
+		return 0, fmt.Errorf("fill the floors: %w", err)
+	}
+	for ; have+posted < journal && ctx.Err() == nil; posted += floorBatch {
+		if o := c.postMany(ctx); len(o.failures) > 0 {
+			return posted, fmt.Errorf("fill the floors: %v", o.failures)
+		}
+	}
+	return posted, nil
+}
+
 // settle enters what a statement did, which is to have written two entries for each transfer.
 func (c *floorClient) settle(o *outcome, err error, entries int64, transfers int) {
 	var refused *pgconn.PgError

@@ -343,6 +343,13 @@ func (b *bench) floor(ctx context.Context, batch bool, connections int) (err err
 		r.Batch = floorBatch
 	}
 	b.progress("%s", r.Name)
+	journal, err := b.db.transfers(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := b.floors.fill(ctx, journal); err != nil {
+		return err
+	}
 	if err := b.db.settle(ctx); err != nil {
 		return err
 	}

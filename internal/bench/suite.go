@@ -4,7 +4,8 @@ import "context"
 
 // suite measures all that has a target. Each round measures each case once, a floor beside what is held against it; the
 // floors once more at the end. What counts is the median of the rounds, so that a machine that is slow for a while is slow
-// for all. Growth begins before them, while the journal is as small as its first size, and goes on after them.
+// for all. Growth begins before them, since a table that is empty
+// is faster than any will ever be again, and goes on after them.
 func (b *bench) suite(ctx context.Context) error {
 	c := b.config
 	batches := func(mode string) func(context.Context) error {
@@ -21,10 +22,7 @@ func (b *bench) suite(ctx context.Context) error {
 		func(ctx context.Context) error { return b.duplicates(ctx, false) }, floor(true, 1),
 		floor(false, 1), singles(ModePost, 1), floor(false, 16), floor(false, 64), singles(ModePost, c.Clients), singles(ModeHot, c.Clients),
 	}
-	var growing []int64
-	if c.GrowthTo >= c.GrowthFrom {
-		growing = sizes(c.GrowthFrom, c.GrowthTo)
-	}
+	growing := sizes(c.GrowthFrom, max(c.GrowthFrom, c.GrowthTo))
 	defer func() { b.report.Goals = judge(goals(c), b.series) }()
 	if err := b.growth(ctx, growing[:min(1, len(growing))]); err != nil {
 		return err

@@ -420,7 +420,8 @@ SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.seria
   FROM (SELECT unnest($1::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
-       LEFT JOIN LATERAL balance_through(a.ledger_id, a.account_no, 9223372036854775807) s ON a.floor IS NOT NULL
+       -- Without a floor the number is NULL, and there is nothing to sum. As a condition of the join it would be looked at last.
+       CROSS JOIN LATERAL balance_through(a.ledger_id, CASE WHEN a.floor IS NOT NULL THEN a.account_no END, 9223372036854775807) s
 `
 
 type AccountsForPostingParams struct {
