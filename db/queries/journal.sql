@@ -146,6 +146,10 @@ SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.seria
        -- Without a floor the number is NULL, and there is nothing to sum. As a condition of the join it would be looked at last.
        CROSS JOIN LATERAL balance_through(a.ledger_id, CASE WHEN a.floor IS NOT NULL THEN a.account_no END, 9223372036854775807) s;
 
+-- name: LastAccountChange :many
+-- The number of the last change of an account. It is at the end of an index, and most batches ask for no more.
+SELECT d.sequence FROM account_change d WHERE d.ledger_id = @ledger_id ORDER BY d.sequence DESC LIMIT 1;
+
 -- name: AccountsChangedSince :many
 -- The accounts that were made or changed after a number, the latest first.
 SELECT c.sequence, a.account_id

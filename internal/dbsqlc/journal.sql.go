@@ -857,6 +857,31 @@ func (q *Queries) GateShareForPosting(ctx context.Context, db DBTX, ledgerID int
 	return items, nil
 }
 
+const LastAccountChange = `-- name: LastAccountChange :many
+SELECT d.sequence FROM account_change d WHERE d.ledger_id = $1 ORDER BY d.sequence DESC LIMIT 1
+`
+
+// The number of the last change of an account. It is at the end of an index, and most batches ask for no more.
+func (q *Queries) LastAccountChange(ctx context.Context, db DBTX, ledgerID int32) ([]int64, error) {
+	rows, err := db.Query(ctx, LastAccountChange, ledgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var sequence int64
+		if err := rows.Scan(&sequence); err != nil {
+			return nil, err
+		}
+		items = append(items, sequence)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const LastSequence = `-- name: LastSequence :one
 SELECT coalesce(pg_sequence_last_value('journal_sequence'::regclass), 0)::bigint AS last
 `

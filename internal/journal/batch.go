@@ -125,7 +125,7 @@ const mostChanges = 1000
 type loaded struct {
 	gate    []dbsqlc.GateShareForPostingRow
 	locked  []int64
-	changes []dbsqlc.AccountsChangedSinceRow
+	changed []int64 // the last change of an account, if there was any
 	read    []dbsqlc.AccountsForPostingRow
 	tails   []dbsqlc.EntriesSinceRow
 	records []dbsqlc.TransfersByIDRow
@@ -146,14 +146,15 @@ func (t *try) lockAndLoad() error {
 	started := l.gate[0].Started
 	t.xid = l.gate[0].Xid
 	for {
-		through := t.view.through
-		switch {
-		case len(l.changes) > 0:
-			through = l.changes[0].Sequence
-		case !started.Equal(t.view.started):
-			through = 0 // This PostgreSQL may not have come as far as the one before.
+		var last int64
+		if len(l.changed) > 0 {
+			last = l.changed[0]
 		}
-		if t.noteChanges(l, started, through) && lockedAll(l) {
+		holds, through, err := t.noteChanges(started, last)
+		if err != nil {
+			return err
+		}
+		if holds && lockedAll(l) {
 			t.enter(l, started, through)
 			return t.enterRecords(l.records)
 		}
@@ -189,7 +190,10 @@ func (t *try) load(first bool) (*loaded, error) {
 			return err
 		})
 	}
-	pg.Ask(b, &l.changes, dbsqlc.AccountsChangedSince, t.book.id, t.view.through, mostChanges)
+	b.Queue(dbsqlc.LastAccountChange, t.book.id).Query(func(rows pgx.Rows) (err error) {
+		l.changed, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
 	if len(t.view.unknown) > 0 {
 		pg.Ask(b, &l.read, dbsqlc.AccountsForPosting, t.view.unknown, t.book.id)
 	}
@@ -209,23 +213,37 @@ func (t *try) load(first bool) (*loaded, error) {
 	return &l, nil
 }
 
-// noteChanges tells the chart what has changed, and reports whether what was known of the batch's accounts holds.
-func (t *try) noteChanges(l *loaded, started time.Time, through int64) (holds bool) {
+// noteChanges tells the chart what has changed, given the number of the last change. It reports whether what was known of the
+// batch's accounts holds, and up to which change everything has now been seen.
+func (t *try) noteChanges(started time.Time, last int64) (holds bool, through int64, err error) {
 	v := &t.view
-	if !started.Equal(v.started) || len(l.changes) == mostChanges {
+	nothingKnown := len(v.unknown) == len(v.accounts)
+	if !started.Equal(v.started) { // Another PostgreSQL, which may not have come as far as the one before.
+		t.chart.reset(started, last)
+		return nothingKnown, last, nil
+	}
+	if last <= v.through {
+		return true, v.through, nil
+	}
+	var changes []dbsqlc.AccountsChangedSinceRow
+	b := &pgx.Batch{}
+	pg.Ask(b, &changes, dbsqlc.AccountsChangedSince, t.book.id, v.through, mostChanges)
+	if err := t.trip(b); err != nil {
+		return false, 0, fmt.Errorf("read the changes of accounts: %w", err)
+	}
+	through = changes[0].Sequence
+	if len(changes) == mostChanges {
 		t.chart.reset(started, through)
-		return len(v.unknown) == len(v.accounts)
+		return nothingKnown, through, nil
 	}
 	holds = true
-	changed := make([]ledger.AccountID, len(l.changes))
-	for i, c := range l.changes {
+	changed := make([]ledger.AccountID, len(changes))
+	for i, c := range changes {
 		changed[i] = ledger.AccountID(c.AccountID)
 		holds = holds && v.accounts[changed[i]] == nil
 	}
-	if len(changed) > 0 {
-		t.chart.forget(started, v.through, through, changed)
-	}
-	return holds
+	t.chart.forget(started, v.through, through, changed)
+	return holds, through, nil
 }
 
 // lockedAll reports whether every serialised account that was read is locked.

@@ -223,6 +223,14 @@ func (s *session) answer(sql string, args []any) (rows *worldRows, err error) {
 			w.locks[no] = s
 			rows.add(no)
 		}
+	case dbsqlc.LastAccountChange:
+		var last int64
+		for _, c := range w.changes {
+			last = max(last, c.Sequence)
+		}
+		if last > 0 {
+			rows.add(last)
+		}
 	case dbsqlc.AccountsChangedSince:
 		since, most := args[1].(int64), args[2].(int)
 		newest := slices.SortedFunc(slices.Values(w.changes), func(a, b dbsqlc.AccountsChangedSinceRow) int { return -cmp.Compare(a.Sequence, b.Sequence) })
@@ -552,23 +560,25 @@ func TestChart_Trips(t *testing.T) {
 			t.Errorf("%s: %s, want %s; %v", what, s, want, w.err)
 		}
 	}
-	const known = "AccountsChangedSince 1, AccountsLockSerialised 1, EntriesSince 1, GateShareForPosting 1"
-	const unknown = "AccountsChangedSince 1, AccountsForPosting 1, AccountsLockSerialised 1, GateShareForPosting 1"
-	const twice = "AccountsChangedSince 2, AccountsForPosting 1, AccountsLockSerialised 2, EntriesSince 1, GateShareForPosting 1"
+	const (
+		known   = "AccountsLockSerialised 1, EntriesSince 1, GateShareForPosting 1, LastAccountChange 1"
+		unknown = "AccountsForPosting 1, AccountsLockSerialised 1, GateShareForPosting 1, LastAccountChange 1"
+		other   = "AccountsForPosting 1, AccountsLockSerialised 2, EntriesSince 1, GateShareForPosting 1, LastAccountChange 2"
+	)
 	post("at first", unknown, "wallet", "shop")
 	post("known", known, "wallet", "shop")
 	w.put("shop", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Frozen = "both" })
-	post("a change", twice, "wallet", "shop")
+	post("a change", "AccountsChangedSince 1, "+other, "wallet", "shop")
 	post("known again", known, "wallet", "shop")
 	w.put("stranger", w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
-	post("a change of another", known, "wallet", "shop")
+	post("a change of another", "AccountsChangedSince 1, "+known, "wallet", "shop")
 	w.started = w.started.Add(time.Hour)
-	post("another PostgreSQL", twice, "wallet", "shop")
+	post("another PostgreSQL", other, "wallet", "shop")
 	post("known again", known, "wallet", "shop")
 	for i := range mostChanges {
 		w.put(ledger.AccountID(fmt.Sprint("import:", i)), w.draw(), func(*dbsqlc.AccountsForPostingRow) {})
 	}
-	post("an import", twice, "wallet", "shop")
+	post("an import", "AccountsChangedSince 1, "+other, "wallet", "shop")
 	post("known again", known, "wallet", "shop")
 	defer w.stop()
 	if got := fmt.Sprint(c.serialised(w.batch(c, false, "wallet", "shop", "stranger").try.items)); got != "[wallet wallet]" {
