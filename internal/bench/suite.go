@@ -21,6 +21,7 @@ func (b *bench) suite(ctx context.Context) error {
 		floor(true, 2), batches(ModeBatch), batches(ModeHot), batches(ModeFloor), batches(ModeOneFloor),
 		func(ctx context.Context) error { return b.duplicates(ctx, false) }, floor(true, 1),
 		floor(false, 1), singles(ModePost, 1), floor(false, 16), floor(false, 64), singles(ModePost, c.Clients), singles(ModeHot, c.Clients),
+		singles(ModeFloor, c.Clients),
 	}
 	growing := sizes(c.GrowthFrom, max(c.GrowthFrom, c.GrowthTo))
 	defer func() { b.report.Goals = judge(goals(c), b.series) }()

@@ -4,21 +4,26 @@
 //
 // # How a transfer is posted
 //
-// Post takes a list. It is cut into batches, and each batch is one READ COMMITTED transaction (batch.go):
+// Post takes a list, cuts it into requests, and puts these into the queue of their ledger one after the other (post.go,
+// queue.go). Requests that wait while batches are under way form the next batch; one that finds a free place is a batch
+// at once. A batch is one READ COMMITTED transaction of two round trips (batch.go):
 //
 //  1. the gate of the ledger, shared
-//  2. row locks on the serialised accounts of the batch, in the order of their ids; done again if one has come into being meanwhile
-//  3. the accounts' rules and balances, and the transfers that have these ids already
+//  2. row locks on the serialised accounts of the batch, in the order of their ids
+//  3. whether any account has changed; the rules and balances of those that are not remembered (chart.go), and, where some
+//     were sent twice of late, the transfers that have these ids already; all of it again, from the locks on, where an account
+//     has changed or has come into being meanwhile
 //  4. ledger.Books decides, in the order of arrival
 //  5. one INSERT of what was newly decided, refusals included; it draws the numbers
 //  6. COMMIT
 //
 // Each of these is a statement of its own, in this order, because a statement sees the books as they were when it began:
-// what is read in the statement that waits for a lock is older than the lock.
+// what is read in the statement that waits for a lock is older than the lock. The first three travel together, and the last
+// two.
 //
-// The INSERT decides. If an id has meanwhile been taken, it fails on the primary key, everything that was decided on the
-// strength of its being new is rolled back, and the batch is run again, now seeing the other's record. The same is done
-// after a deadlock, and after a COMMIT whose answer was lost: to run the batch again is how its outcome is found out.
+// The INSERT decides. If an id is taken, it fails on the primary key, everything that was decided on the strength of its
+// being new is rolled back, and the batch is run again, now seeing the other's record. The same is done after a deadlock, and
+// after a COMMIT whose answer was lost: to run the batch again is how its outcome is found out.
 //
 // # The gate
 //
