@@ -196,7 +196,7 @@ func TestGroup_SharesCommits(t *testing.T) {
 	const callers = 300
 	b := setupShop(t)
 	faults := pgtest.NewFaults(t)
-	j, _ := open(t, pg.Config{DSN: b.db.ServiceDSN() + " lock_timeout=60s", Dial: faults.DialFunc(nil)}, journal.Config{Budget: 4 * time.Minute})
+	j, _ := open(t, pg.Config{DSN: b.db.ServiceDSN() + " lock_timeout=60s", Dial: faults.DialFunc(nil)}, journal.Config{Budget: 4 * time.Minute, PostersPerLedger: 2})
 	post(t, j, move("WARM", "cash", "shop", "1"))
 	commits := faults.Commits()
 	release := b.holdGate(t)

@@ -21,7 +21,7 @@ type Config struct {
 	// posting waits at most a quarter of it for its turn. Default 8 s.
 	Budget time.Duration
 	// Posters is how many batches may be under way at once, and PostersPerLedger how many of one ledger. Default: three
-	// quarters of the pool, so that reads go on, and 2, or all but one.
+	// quarters of the pool, so that reads go on, and 2, or all but one; where some of them are stuck, half of Posters.
 	Posters, PostersPerLedger int
 	// MaxWaiting bounds the memory of the calls whose transfers wait for their turn, in bytes. Beyond it they are refused with
 	// CodeOverloaded. A ledger alone has four fifths of it, so that there is room for another. Default 64 MiB, which is about
@@ -90,7 +90,7 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	}
 	j.queue = &queue{
 		run: j.runBatch, lines: map[int32]*line{},
-		places: config.Posters, perBook: config.PostersPerLedger, maxBytes: config.MaxWaiting,
+		places: config.Posters, perBook: config.PostersPerLedger, perBookStuck: config.Posters / 2, maxBytes: config.MaxWaiting,
 	}
 	go j.runJanitor(ctx)
 	go j.runSnapshots(ctx)

@@ -16,6 +16,9 @@ const (
 	maxBatch, maxBatchEntries = 1000, 5000
 	// maxScan is how many waiting transfers are looked at for those that can begin.
 	maxScan = 4 * maxBatch
+	// stuckAfter is after how long a batch that is under way does not keep others of its ledger from beginning: it waits for
+	// somebody's lock, and some seconds more of that are nobody else's business.
+	stuckAfter = 250 * time.Millisecond
 )
 
 // queue is where requests wait for their turn. Those that wait while batches are under way form the next batch, and share
@@ -27,7 +30,9 @@ const (
 type queue struct {
 	run             func(book ledgerRow, requests []*request)
 	places, perBook int
-	maxBytes        int
+	// perBookStuck is how many of one ledger may be under way with those that are stuck.
+	perBookStuck int
+	maxBytes     int
 
 	mu      sync.Mutex
 	lines   map[int32]*line
@@ -45,6 +50,7 @@ type line struct {
 	bytes   int       // of them
 	inTurns bool
 	running int
+	began   map[*time.Time]bool // when each batch under way began
 	busy    names
 	// blocked, if it is not nil, has the names of all that wait, and none of them can begin before a batch has ended.
 	blocked *names
@@ -140,7 +146,7 @@ func (q *queue) add(book ledgerRow, r *request) error {
 	}
 	l, ok := q.lines[book.id]
 	if !ok {
-		l = &line{book: book, busy: newNames()}
+		l = &line{book: book, busy: newNames(), began: map[*time.Time]bool{}}
 	}
 	if !q.room(l, r) {
 		return &ledger.Error{
@@ -234,9 +240,11 @@ func (q *queue) begin() {
 		idle = 0
 		q.running++
 		l.running++
+		began := time.Now()
+		l.began[&began] = true
 		q.batches.Go(func() {
 			q.run(l.book, requests)
-			q.ended(l, requests)
+			q.ended(l, requests, &began)
 		})
 	}
 }
@@ -244,7 +252,7 @@ func (q *queue) begin() {
 // take takes from a line as many requests as fit into a batch, are not in the way of one that is under way, and do not
 // overtake one of theirs.
 func (l *line) take(q *queue) []*request {
-	if l.running == q.perBook || l.blocked != nil || l.crowded {
+	if l.blocked != nil || l.crowded || !l.hasPlace(q) {
 		return nil
 	}
 	var taken []*request
@@ -279,9 +287,32 @@ func (l *line) take(q *queue) []*request {
 	return taken
 }
 
-func (q *queue) ended(l *line, requests []*request) {
+// hasPlace reports whether another batch of the ledger may begin. Few at once are the fastest; but where some are stuck, the
+// others go on.
+func (l *line) hasPlace(q *queue) bool {
+	if l.running < q.perBook {
+		return true
+	}
+	going := 0
+	for began := range l.began {
+		if time.Since(*began) < stuckAfter {
+			going++
+		}
+	}
+	return going < q.perBook && l.running < q.perBookStuck
+}
+
+// nudge begins what can begin because others are stuck.
+func (q *queue) nudge() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.begin()
+}
+
+func (q *queue) ended(l *line, requests []*request, began *time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(l.began, began)
 	for _, r := range requests {
 		l.busy.remove(r)
 	}
@@ -306,6 +337,8 @@ var errNoTurn = errors.New("no turn within the time there was")
 
 // wait waits for the results of a request: until it has begun until turn, then until deadline, and while ctx lasts.
 func (q *queue) wait(ctx context.Context, book ledgerRow, r *request, turn, deadline time.Time) ([]PostResult, error) {
+	stuck := time.NewTicker(stuckAfter)
+	defer stuck.Stop()
 	timer := time.NewTimer(time.Until(turn))
 	defer timer.Stop()
 	for {
@@ -315,6 +348,8 @@ func (q *queue) wait(ctx context.Context, book ledgerRow, r *request, turn, dead
 		case <-ctx.Done():
 			q.withdraw(book, r)
 			return nil, ctx.Err()
+		case <-stuck.C:
+			q.nudge()
 		case now := <-timer.C:
 			switch {
 			case q.withdraw(book, r):

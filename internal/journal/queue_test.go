@@ -725,3 +725,39 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc) //nolint:gosec // not that large
 }
+
+// Two batches that are stuck lend their places: who waits behind them begins after a quarter of a second, up to a bound.
+func TestQueue_Stuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(6, 2, 1<<20)
+		d.perBookStuck = 3
+		d.mustAdd(t, 1, asking("A"))
+		d.mustAdd(t, 1, asking("B"))
+		third := d.mustAdd(t, 1, asking("C"))
+		if got := d.underWayIDs(); got != "A | B" {
+			t.Fatalf("under way: %s", got)
+		}
+		go func() { _, _ = d.wait(t.Context(), ledgerRow{1}, third, time.Now().Add(time.Hour), time.Now().Add(time.Hour)) }()
+		time.Sleep(stuckAfter - 1)
+		synctest.Wait()
+		if got := d.underWayIDs(); got != "A | B" {
+			t.Errorf("too early: %s", got)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if got := d.underWayIDs(); got != "A | B | C" {
+			t.Errorf("stuck, under way: %s", got)
+		}
+		d.mustAdd(t, 1, asking("D"))
+		time.Sleep(time.Minute)
+		d.nudge()
+		synctest.Wait()
+		if got := d.underWayIDs(); got != "A | B | C" {
+			t.Errorf("beyond the bound: %s", got)
+		}
+		if n := d.endAll(); n != 4 {
+			t.Errorf("%d batches", n)
+		}
+		d.drain()
+	})
+}
