@@ -737,7 +737,9 @@ func TestQueue_Stuck(t *testing.T) {
 		if got := d.underWayIDs(); got != "A | B" {
 			t.Fatalf("under way: %s", got)
 		}
-		go func() { _, _ = d.wait(t.Context(), ledgerRow{1}, third, time.Now().Add(time.Hour), time.Now().Add(time.Hour)) }()
+		go func() {
+			_, _ = d.wait(t.Context(), ledgerRow{1}, third, time.Now().Add(time.Hour), time.Now().Add(time.Hour))
+		}()
 		time.Sleep(stuckAfter - 1)
 		synctest.Wait()
 		if got := d.underWayIDs(); got != "A | B" {
