@@ -450,7 +450,8 @@ func TestGroup_FullQueue(t *testing.T) { // not parallel: it measures the memory
 	const maxWaiting, goroutine = 3 << 20, 16 << 10
 	const bound = maxWaiting*3/2 + maxWaiting/1536*goroutine
 	b := setupShop(t)
-	j := b.unhurried(t, journal.Config{MaxWaiting: maxWaiting})
+	// Half of Posters is not more than PostersPerLedger: those that are stuck at the gate lend nobody a place, and make no room.
+	j := b.unhurried(t, journal.Config{MaxWaiting: maxWaiting, Posters: 4, PostersPerLedger: 2})
 	post(t, j, move("WARM", "cash", "shop", "1"))
 	release := b.holdGate(t)
 	before := memory()
@@ -483,9 +484,9 @@ func TestGroup_FullQueue(t *testing.T) { // not parallel: it measures the memory
 		id := ledger.TransferID(fmt.Sprintf("T%d", n))
 		wg.Go(func() { ask(id) })
 		if n%100 == 0 {
-			runtime.Gosched()
+			time.Sleep(time.Millisecond) // Those who came must be heard before others do.
 		}
-		if n > 6000 {
+		if n > 20_000 {
 			t.Fatal("it takes everything")
 		}
 	}

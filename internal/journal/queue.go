@@ -337,7 +337,8 @@ var errNoTurn = errors.New("no turn within the time there was")
 
 // wait waits for the results of a request: until it has begun until turn, then until deadline, and while ctx lasts.
 func (q *queue) wait(ctx context.Context, book ledgerRow, r *request, turn, deadline time.Time) ([]PostResult, error) {
-	stuck := time.NewTicker(stuckAfter)
+	patience := stuckAfter
+	stuck := time.NewTimer(patience)
 	defer stuck.Stop()
 	timer := time.NewTimer(time.Until(turn))
 	defer timer.Stop()
@@ -350,6 +351,8 @@ func (q *queue) wait(ctx context.Context, book ledgerRow, r *request, turn, dead
 			return nil, ctx.Err()
 		case <-stuck.C:
 			q.nudge()
+			patience *= 2 // Thousands may wait.
+			stuck.Reset(patience)
 		case now := <-timer.C:
 			switch {
 			case q.withdraw(book, r):

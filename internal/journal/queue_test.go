@@ -53,8 +53,10 @@ func newDesk(places, perBook, maxBytes int) *desk {
 
 // end ends a batch, by its place among those under way.
 func (d *desk) end(i int) *begun {
+	d.mu.Lock()
 	b := d.underWay[i]
 	d.underWay = slices.Delete(d.underWay, i, i+1)
+	d.mu.Unlock()
 	close(b.end)
 	synctest.Wait()
 	return b
@@ -101,6 +103,8 @@ func idsOf(requests []*request) string {
 
 // underWayIDs gives the ids of each batch.
 func (d *desk) underWayIDs() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var all []string
 	for _, b := range d.underWay {
 		all = append(all, idsOf(b.requests))
