@@ -749,7 +749,7 @@ func TestQueue_Stuck(t *testing.T) {
 		if got := d.underWayIDs(); got != "A | B" {
 			t.Errorf("too early: %s", got)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if got := d.underWayIDs(); got != "A | B | C" {
 			t.Errorf("stuck, under way: %s", got)
