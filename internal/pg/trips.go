@@ -26,7 +26,7 @@ func InTrips(ctx context.Context, pool *pgxpool.Pool, f func(Trip) (last *pgx.Ba
 	t := trips{conn: conn}
 	last, err := f(func(b *pgx.Batch) error { return t.send(ctx, b) })
 	if err != nil {
-		t.rollback(ctx)
+		rollback(ctx, conn)
 		return err
 	}
 	return t.commit(ctx, last)
@@ -46,41 +46,27 @@ func (t *trips) send(ctx context.Context, b *pgx.Batch) error {
 	return t.conn.SendBatch(ctx, b).Close()
 }
 
-// commit sends the last statements and COMMIT. One that fails makes the server skip the rest.
+// commit sends the last statements and COMMIT. One that fails makes the server skip the rest. Where it is the client that
+// could not read an answer, the commit after that has happened, and so that is ErrUnknown too.
 func (t *trips) commit(ctx context.Context, last *pgx.Batch) error {
-	notes := t.conn.Conn().PgConn().CustomData()
-	delete(notes, warned)
 	var tag pgconn.CommandTag
 	last.Queue("commit").Exec(func(ct pgconn.CommandTag) error {
 		tag = ct
 		return nil
 	})
-	err := t.send(ctx, last)
-	var refused *pgconn.PgError
-	switch {
-	case err == nil && notes[warned] == nil && tag.String() == "COMMIT":
-		return nil
-	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
-		t.rollback(ctx)
-		return fmt.Errorf("write and commit: %w", err)
-	case err == nil && tag.String() == "ROLLBACK":
-		return fmt.Errorf("commit: %w", pgx.ErrTxCommitRollback)
-	case err == nil:
-		return fmt.Errorf("commit: %w: %v", ErrUnknown, notes[warned])
-	default:
-		// The connection is of no use any more, or it is the client that could not read an answer, and then the commit after
-		// that has happened.
-		return fmt.Errorf("write and commit: %w: %w", ErrUnknown, err)
-	}
-}
-
-// rollback ends the transaction, or the connection where that does not work: either ends it at the server.
-func (t *trips) rollback(ctx context.Context) {
-	if conn := t.conn.Conn(); conn.PgConn().TxStatus() != 'I' {
-		if _, err := conn.Exec(ctx, "rollback"); err != nil {
-			_ = conn.PgConn().Conn().Close()
+	err := commit(t.conn, func() error {
+		if err := t.send(ctx, last); err != nil {
+			return err
 		}
+		if tag.String() != "COMMIT" {
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		rollback(ctx, t.conn)
 	}
+	return err
 }
 
 // Ask queues a query of package dbsqlc, whose rows are put into rows in the order of their columns.

@@ -36,16 +36,17 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	if err := f(tx); err != nil {
-		rollback(ctx, conn, tx)
+		rollback(ctx, conn)
 		return err
 	}
-	return commit(ctx, conn, tx)
+	return commit(conn, func() error { return tx.Commit(ctx) })
 }
 
-func commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) error {
+// commit has send send COMMIT, and says what the answer means: nil, that it was rolled back, or ErrUnknown.
+func commit(conn *pgxpool.Conn, send func() error) error {
 	notes := conn.Conn().PgConn().CustomData()
 	delete(notes, warned)
-	err := tx.Commit(ctx)
+	err := send()
 	var refused *pgconn.PgError
 	switch {
 	case err == nil && notes[warned] == nil:
@@ -59,9 +60,11 @@ func commit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) error {
 	}
 }
 
-// rollback ends the transaction, or the connection where that does not work: either ends it at the server.
-func rollback(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) {
-	if err := tx.Rollback(ctx); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
-		_ = conn.Conn().PgConn().Conn().Close()
+// rollback ends the transaction that is open, or the connection where that does not work: either ends it at the server.
+func rollback(ctx context.Context, conn *pgxpool.Conn) {
+	if pc := conn.Conn().PgConn(); pc.TxStatus() != 'I' {
+		if _, err := conn.Exec(ctx, "rollback"); err != nil {
+			_ = pc.Conn().Close()
+		}
 	}
 }
