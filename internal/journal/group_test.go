@@ -636,7 +636,7 @@ func TestGroup_DatabaseHangs(t *testing.T) {
 	t.Parallel()
 	const callers, budget = 300, 2 * time.Second
 	b := setupShop(t)
-	j, _, faults := b.faulty(t, journal.Config{Budget: budget})
+	j, pool, faults := b.faulty(t, journal.Config{Budget: budget})
 	post(t, j, move("DEPOSIT", "cash", "wallet", "100"))
 	spec := func(i int) ledger.TransferSpec {
 		return move(fmt.Sprintf("T%d", i), []ledger.AccountID{"wallet", "cash"}[i%2], "shop", "0.10")
@@ -664,6 +664,12 @@ func TestGroup_DatabaseHangs(t *testing.T) {
 	t.Logf("%s; the last answer after %v", tally(answers), waited)
 	if open == 0 || waited > budget+time.Second {
 		t.Errorf("%d are open, and the last answer came after %v", open, waited)
+	}
+	// The batches have been given up too, by nobody's leave but the clock's: their places are free.
+	for deadline := time.Now().Add(patience); pool.Stat().AcquiredConns() > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections are still in use", pool.Stat().AcquiredConns())
+		}
 	}
 	thaw()
 	faults.DelayCommits(0)

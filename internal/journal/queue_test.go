@@ -235,9 +235,9 @@ func TestQueue_OneLedgerLeavesPlaces(t *testing.T) {
 	})
 }
 
-// Where many go at once, as all do who wait for an account that cannot be had, nobody else is held up: looking through
-// those who stay each time that one goes would take half a minute.
-func TestQueue_ManyLeave(t *testing.T) {
+// Where many wait, and where many go at once, as all do who wait for an account that cannot be had, nobody else is held up:
+// looking through all of them, or through some each time that one goes, would take half a minute.
+func TestQueue_ManyWaitAndLeave(t *testing.T) {
 	const many, atMost = 40_000, 5 * time.Second
 	d := newDesk(2, 2, 1<<30)
 	add := func(r *request) *request {
@@ -246,39 +246,62 @@ func TestQueue_ManyLeave(t *testing.T) {
 		}
 		return r
 	}
+	end := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			d.mu.Lock()
+			i := slices.IndexFunc(d.underWay, func(b *begun) bool { return idsOf(b.requests) == want })
+			if i >= 0 {
+				close(d.underWay[i].end)
+				d.underWay = slices.Delete(d.underWay, i, i+1)
+			}
+			d.mu.Unlock()
+			if i >= 0 {
+				return
+			}
+		}
+		t.Errorf("%s does not begin", want)
+	}
+	names := func(what string) {
+		t.Helper()
+		d.queue.mu.Lock()
+		defer d.queue.mu.Unlock()
+		if l := d.lines[1]; l.blocked == nil || len(l.blocked.transfers) > maxScan+1 || !l.crowded {
+			t.Errorf("%s: blocked: %v, crowded: %v", what, l.blocked != nil, l.crowded)
+		}
+	}
 	add(asking("FIRST", "wallet"))
+	add(asking("SECOND", "till"))
 	began := time.Now()
 	list := make([]*request, many)
 	for i := range list {
 		list[i] = add(asking(fmt.Sprint("T", i), "wallet"))
 	}
+	end("SECOND")
+	for free := false; !free; time.Sleep(time.Millisecond) {
+		d.queue.mu.Lock()
+		free = d.queue.running == 1
+		d.queue.mu.Unlock()
+	}
+	names("after a batch has ended")
 	for _, r := range list {
 		if !d.withdraw(ledgerRow{1}, r) {
 			t.Fatal("it had begun")
 		}
 	}
-	if took := time.Since(began); took > atMost {
-		t.Errorf("%d came and went in %v", many, took)
+	for i := range many / 2 {
+		list[i] = add(asking(fmt.Sprint("U", i), "wallet"))
 	}
-	if n := len(d.lines[1].blocked.transfers); n > maxScan+1 {
-		t.Errorf("the names of %d are kept", n)
+	names("after others have come")
+	for _, r := range list[:many/2] {
+		d.withdraw(ledgerRow{1}, r)
+	}
+	if took := time.Since(began); took > atMost {
+		t.Errorf("they came and went in %v", took)
 	}
 	add(asking("LAST", "wallet"))
-	for _, want := range []string{"FIRST", "LAST"} {
-		var b *begun
-		for b == nil {
-			time.Sleep(time.Millisecond)
-			d.mu.Lock()
-			if len(d.underWay) > 0 {
-				b, d.underWay = d.underWay[0], nil
-			}
-			d.mu.Unlock()
-		}
-		if got := idsOf(b.requests); got != want {
-			t.Errorf("under way: %s, want %s", got, want)
-		}
-		close(b.end)
-	}
+	end("FIRST")
+	end("LAST")
 	d.drain()
 }
 
