@@ -356,6 +356,30 @@ func TestGroup_PoisonedRequest(t *testing.T) {
 	ledgertest.CheckBooks(t, b.db)
 }
 
+// Where a batch was split and the outcome of its first half is open, the second is not decided: a payment would be refused,
+// for ever, for want of the deposit before it.
+func TestGroup_SplitAndOpen(t *testing.T) {
+	t.Parallel()
+	b := setupShop(t)
+	// The poison comes first in the order of ids, in which they are inserted.
+	rawAs(t, b.db.SuperDSN()).do(t, `CREATE FUNCTION stumble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF NEW.description = 'poison' THEN RAISE 'poison'; END IF;
+			IF NEW.description = 'locked' THEN RAISE lock_not_available; END IF;
+			RETURN NEW; END $$`,
+		"CREATE TRIGGER stumble BEFORE INSERT ON transfer FOR EACH ROW EXECUTE FUNCTION stumble()")
+	deposit, poison := move("B-DEPOSIT", "cash", "wallet", "100"), move("A-POISON", "cash", "shop", "1")
+	deposit.Description, poison.Description = "locked", "poison"
+	specs := []ledger.TransferSpec{deposit, move("C", "cash", "shop", "1"), poison, move("D-PAYMENT", "wallet", "shop", "100")}
+	if got := describeAll(result(t, postAsync(b.Journal, specs...))); got != "UNAVAILABLE, UNAVAILABLE, UNAVAILABLE, UNAVAILABLE" {
+		t.Errorf("%s", got)
+	}
+	rawAs(t, b.db.SuperDSN()).do(t, "DROP TRIGGER stumble ON transfer", "DROP FUNCTION stumble")
+	if got := describeAll(result(t, postAsync(b.Journal, specs...))); got != "posted, posted, posted, posted" {
+		t.Errorf("again: %s", got)
+	}
+	ledgertest.CheckBooks(t, b.db)
+}
+
 // Callers who go away are told so at once, and what they asked for has happened or has not, and happens once when they ask
 // again.
 func TestGroup_CancelledCallers(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -667,6 +668,30 @@ func (m *queueMachine) finish(t *rapid.T) {
 	if len(m.desk.lines) > 0 || m.desk.running > 0 || m.desk.bytes > 0 {
 		t.Fatalf("left behind: %d ledgers, %d batches, %d bytes", len(m.desk.lines), m.desk.running, m.desk.bytes)
 	}
+}
+
+// A bug that a batch meets is answered as one, and ends neither the server nor the queue.
+func TestQueue_Panic(t *testing.T) {
+	var logged strings.Builder
+	j := &Journal{log: slog.New(slog.NewTextHandler(&logged, nil)), config: Config{Budget: time.Minute}} // there is no pool
+	d := newDesk(1, 1, 1<<20)
+	d.run = j.runBatch
+	for range 2 {
+		r := asking("A B")
+		if err := d.add(ledgerRow{1}, r); err != nil {
+			t.Fatal(err)
+		}
+		results := <-r.done
+		for _, result := range results {
+			if !errors.Is(result.Err, ledger.CodeInternal) {
+				t.Errorf("%v", result.Err)
+			}
+		}
+		if len(results) != 2 || !strings.Contains(logged.String(), "nil pointer") {
+			t.Errorf("%d results; logged: %s", len(results), logged.String())
+		}
+	}
+	d.drain()
 }
 
 // TestQueue_Memory fills a queue and measures what it takes. The bound is MaxWaiting times bytesPerByte, for what waits;
