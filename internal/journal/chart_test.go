@@ -34,8 +34,9 @@ type world struct {
 	sessions []*session // that live: each holds the gate
 	batches  []*session // that have not come to their end, dead or alive
 	err      error      // what went wrong in a batch
-	// asked counts statements, by name.
+	// asked counts statements, by name, and added how many entries they have added up.
 	asked map[string]int
+	added int
 }
 
 // state is what a backup has.
@@ -266,6 +267,7 @@ func (w *world) sum(no, since int64) (sum decimal.Decimal, through int64) {
 	for _, e := range w.entries[no] {
 		if e.sequence > since {
 			sum, through = sum.Add(e.amount), max(through, e.sequence)
+			w.added++
 		}
 	}
 	return sum, through
@@ -566,7 +568,13 @@ func TestChart_Trips(t *testing.T) {
 		other   = "AccountsForPosting 1, AccountsLockSerialised 2, EntriesSince 1, GateShareForPosting 1, LastAccountChange 2"
 	)
 	post("at first", unknown, "wallet", "shop")
-	post("known", known, "wallet", "shop")
+	for n := range 10 {
+		before := w.added
+		post("known", known, "wallet", "shop")
+		if got := w.added - before - (n + 1); got != 1 { // those of before are added up by the check
+			t.Errorf("for the balance of an account that is known it has added up %d entries", got)
+		}
+	}
 	w.put("shop", w.draw(), func(a *dbsqlc.AccountsForPostingRow) { a.Frozen = "both" })
 	post("a change", "AccountsChangedSince 1, "+other, "wallet", "shop")
 	post("known again", known, "wallet", "shop")

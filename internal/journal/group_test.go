@@ -190,6 +190,38 @@ func TestGroup_TakenIDs(t *testing.T) {
 	ledgertest.CheckBooks(t, b.db)
 }
 
+// A batch that meets a taken id is run again; those after it expect some, and look first, until there have been none for a
+// while.
+func TestGroup_Wary(t *testing.T) {
+	t.Parallel()
+	b := setupShop(t)
+	j, _, faults := b.faulty(t, journal.Config{})
+	commits := func(id, want string) int {
+		t.Helper()
+		before := faults.Commits()
+		if got := describe(post(t, j, move(id, "cash", "shop", "1"))); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+		return faults.Commits() - before
+	}
+	if got := commits("A", "posted"); got != 1 {
+		t.Errorf("a new id took %d tries", got)
+	}
+	for i, want := range []int{2, 1, 1} {
+		if got := commits("A", "replayed"); got != want {
+			t.Errorf("time %d that an id was taken it took %d tries, want %d", 1+i, got, want)
+		}
+	}
+	for i := range 20 {
+		if got := commits(fmt.Sprint("NEW-", i), "posted"); got != 1 {
+			t.Errorf("a new id took %d tries", got)
+		}
+	}
+	if got := commits("A", "replayed"); got != 2 {
+		t.Errorf("after a while without any it took %d tries", got)
+	}
+}
+
 // Many callers share few commits, nobody's answer is another's, and among equal requests one is the first.
 func TestGroup_SharesCommits(t *testing.T) {
 	t.Parallel()

@@ -285,6 +285,16 @@ func TestInTrips_UnknownCommit(t *testing.T) {
 	if !errors.Is(err, pg.ErrUnknown) || p.there(t, "terminated") {
 		t.Errorf("terminated before the commit: %v", err)
 	}
+	err = pg.InTrips(t.Context(), p.Pool, func(trip pg.Trip) (*pgx.Batch, error) {
+		b := &pgx.Batch{}
+		b.Queue(ledgerInsert, "terminated")
+		b.Queue("SELECT pg_terminate_backend(pg_backend_pid())")
+		return b, trip(statements("SELECT 1"))
+	})
+	var fatal *pgconn.PgError
+	if !errors.As(err, &fatal) || fatal.Severity != "FATAL" || !errors.Is(err, pg.ErrUnknown) || p.there(t, "terminated") {
+		t.Errorf("terminated on the way to the commit: %v", err)
+	}
 }
 
 // An answer of the last statements that cannot be read says nothing of the commit behind them, which has happened.
