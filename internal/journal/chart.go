@@ -10,7 +10,7 @@ import (
 	"github.com/khata-ledger/khata/ledger"
 )
 
-// maxCharted bounds what a server remembers of each ledger: about 100 MB where every account has a floor.
+// maxCharted bounds what a server remembers of each ledger: some 70 MB where every account has a floor.
 const maxCharted = 200_000
 
 // chart is what a server remembers of a ledger's accounts, so that posting need not read them each time. Nothing in it is
@@ -26,7 +26,8 @@ type chart struct {
 	// started is when the PostgreSQL that all of this was read from was started.
 	started time.Time
 	// through is a number such that the accounts here are as all changes up to it have left them. Rules change only while no
-	// batch is under way, so whoever sees a change, behind the gate, sees every change of a lower number too.
+	// batch is under way (the database sees to it), so whoever sees a change, behind the gate, sees every change of a lower
+	// number too.
 	through  int64
 	accounts map[ledger.AccountID]*charted
 }

@@ -787,3 +787,26 @@ func TestChart_Bounded(t *testing.T) {
 		t.Errorf("%d accounts are remembered, the bound is %d", len(c.accounts), maxCharted)
 	}
 }
+
+// TestChart_Memory measures a full chart of accounts with a floor, and that it takes no more.
+func TestChart_Memory(t *testing.T) { // not parallel: it measures the memory of the process
+	const bound = 100 << 20 // docs/operations.md says so
+	before := heap()
+	c := newChart()
+	floor := decimal.Zero
+	for i := range maxCharted + 1000 {
+		id := ledger.AccountID(fmt.Sprintf("liability:customers:wallet:%09d", i))
+		c.learn(c.started, c.through, []*charted{{
+			Account: ledger.Account{
+				ID: id, Type: ledger.Liability, Currency: ledger.Currency{Code: "BDT", Scale: 2}, Floor: &floor, Serialised: true,
+				Frozen: ledger.FrozenNone, Version: int64(i),
+			},
+			no: int64(i), sum: decimal.New(int64(i)+1<<40, -2), through: int64(i),
+		}})
+	}
+	took := heap() - before
+	t.Logf("%d accounts take %d bytes", len(c.accounts), took)
+	if len(c.accounts) != maxCharted || took > bound {
+		t.Errorf("%d accounts take %d bytes, the bound is %d accounts and %d bytes", len(c.accounts), took, maxCharted, bound)
+	}
+}

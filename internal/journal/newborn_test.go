@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/khata-ledger/khata/internal/ledgertest"
+	"github.com/khata-ledger/khata/internal/pgtest"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -76,4 +77,62 @@ func TestRules_LaterBatchesWaitForEarlier(t *testing.T) {
 	if got := describe(results[1000]); got != "posted" {
 		t.Errorf("the payment, again: %s", got)
 	}
+}
+
+// Rule: a server that remembers rules hears of every change, whoever makes it. One by hand, numbered before a change that the
+// server has seen and committed after it, would never be asked for; so it has to hold the gate alone, and is refused while
+// transfers are under way.
+func TestRules_ChangedByHand(t *testing.T) {
+	t.Parallel()
+	const freeze = "UPDATE account SET frozen = 'both', changed_by = 'psql' WHERE account_id = 'shop'"
+	for name, guarded := range map[string]bool{"as it is": true, "without the guard": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupShop(t)
+			hand, super := b.raw(t), rawAs(t, b.db.SuperDSN())
+			if !guarded {
+				super.do(t, pgtest.Mutate("account_next_version", "AND NOT pg_try_advisory_xact_lock(4247, NEW.ledger_id)", "AND false"))
+			}
+			b.post(t, move("BEFORE", "cash", "shop", "1")) // shop is remembered
+			hand.do(t, "BEGIN", freeze)
+			creating := start(func() error {
+				_, err := b.CreateAccounts(t.Context(), "local", main, []ledger.AccountSpec{{ID: "newborn", Type: ledger.Liability, Currency: "BDT"}})
+				return err
+			})
+			seen := start(func() string { return describeAll(<-postAsync(b.Journal, move("BESIDE", "cash", "newborn", "1"))) })
+			if guarded {
+				super.awaitJournalBlocked(t, 2) // both at the gate
+			} else {
+				if err := result(t, creating); err != nil {
+					t.Fatal(err)
+				}
+				result(t, seen)
+				b.post(t, move("LATER", "cash", "newborn", "1"))
+			}
+			hand.do(t, "COMMIT")
+			if guarded {
+				if err := result(t, creating); err != nil {
+					t.Fatal(err)
+				}
+				result(t, seen)
+			}
+			got := describe(b.post(t, move("AFTER", "cash", "shop", "1")))
+			if frozen := got == "refused account frozen"; frozen != guarded {
+				t.Errorf("posting to the account that was frozen by hand: %s", got)
+			}
+			if guarded {
+				ledgertest.CheckBooks(t, b.db)
+			}
+		})
+	}
+
+	b := setupShop(t)
+	poster, hand := b.raw(t), b.raw(t)
+	poster.do(t, "BEGIN", gateShare)
+	if _, err := hand.Exec(t.Context(), freeze); refusedWith(err) != "55P03" {
+		t.Errorf("while a transfer is under way: %v", err)
+	}
+	hand.do(t, "UPDATE account SET name = 'The shop', changed_by = 'psql' WHERE account_id = 'shop'") // is no rule
+	poster.do(t, "COMMIT")
+	hand.do(t, freeze)
 }
