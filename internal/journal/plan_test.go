@@ -51,6 +51,8 @@ func TestPlans(t *testing.T) {
 	}{
 		"AccountsLockSerialised": {dbsqlc.AccountsLockSerialised, []any{accountIDs, one}},
 		"AccountsForPosting":     {dbsqlc.AccountsForPosting, []any{accountIDs, one}},
+		"LastAccountChange":      {dbsqlc.LastAccountChange, []any{one}},
+		"EntriesSince":           {dbsqlc.EntriesSince, []any{numbers, numbers, one}},
 		"AccountsByID":           {dbsqlc.AccountsByID, []any{accountIDs, one}},
 		"AccountsAsCreated":      {dbsqlc.AccountsAsCreated, []any{accountIDs, one}},
 		"AccountIDs":             {dbsqlc.AccountIDs, []any{numbers, one}},
@@ -79,6 +81,10 @@ func TestPlans(t *testing.T) {
 		var plans []struct{ Plan planNode }
 		if err := json.Unmarshal([]byte(text), &plans); err != nil {
 			t.Fatal(err)
+		}
+		// A sort reads everything, and nothing of it in vain.
+		if found := plans[0].Plan.scanned("account_change"); len(found) > 0 && name == "LastAccountChange" {
+			t.Errorf("%s reads all of %v:\n%s", name, found, text)
 		}
 		// Half of the accounts asked for are not serialised; that is all that may be read in vain.
 		if read := plans[0].Plan.readInVain(); read > float64(len(accountIDs)) {
