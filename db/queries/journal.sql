@@ -69,20 +69,20 @@ SELECT code, scale FROM currency WHERE ledger_id = @ledger_id AND code = ANY (@c
 
 -- name: AccountInsert :many
 -- The order is fixed here, not by the client: two calls that create the same accounts in opposite order would deadlock.
-INSERT INTO account (ledger_id, account_id, type, currency, scale, name, metadata, floor, serialised, changed_by)
+INSERT INTO account (ledger_id, account_id, type, currency, scale, name, metadata, floor, ceiling, serialised, changed_by)
 SELECT @ledger_id, n.account_id, n.type, n.currency, n.scale, n.name, NULLIF(n.metadata, '')::json,
-       NULLIF(n.floor, '')::numeric, n.serialised, @caller
+       NULLIF(n.floor, '')::numeric, NULLIF(n.ceiling, '')::numeric, n.serialised, @caller
   FROM (SELECT unnest(@account_ids::text[]) AS account_id, unnest(@types::text[]) AS type,
                unnest(@currencies::text[]) AS currency, unnest(@scales::smallint[]) AS scale,
                unnest(@names::text[]) AS name, unnest(@metadatas::text[]) AS metadata,
-               unnest(@floors::text[]) AS floor, unnest(@serialiseds::boolean[]) AS serialised) n
+               unnest(@floors::text[]) AS floor, unnest(@ceilings::text[]) AS ceiling, unnest(@serialiseds::boolean[]) AS serialised) n
  ORDER BY n.account_id
 ON CONFLICT (ledger_id, account_id) DO NOTHING
 RETURNING account_id;
 
 -- name: AccountList :many
 SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
-       serialised, frozen, closed, created_at, version, changed_at
+       ceiling, serialised, frozen, closed, created_at, version, changed_at
   FROM account
  WHERE ledger_id = @ledger_id AND account_id > @after
        -- As a range too, which the index can find. No id has a character above 0x7E.
@@ -92,7 +92,7 @@ SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::t
 
 -- name: AccountsByID :many
 SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.name, coalesce(a.metadata::text, '')::text AS metadata,
-       a.floor, a.serialised, a.frozen, a.closed, a.created_at, a.version, a.changed_at
+       a.floor, a.ceiling, a.serialised, a.frozen, a.closed, a.created_at, a.version, a.changed_at
   FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT * FROM account b
                             WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a;
@@ -101,7 +101,7 @@ SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.name, coalesce
 -- The first state of each account, which a repeated request to create it is compared with.
 SELECT DISTINCT ON (c.account_no)
        a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
-       c.serialised
+       c.ceiling, c.serialised
   FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT b.ledger_id, b.account_no, b.account_id FROM account b
                             WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a
@@ -118,6 +118,7 @@ SELECT a.account_no, a.account_id, a.type, a.currency, a.scale
 -- name: AccountUpdate :one
 UPDATE account
    SET name = @name, metadata = NULLIF(@metadata::text, '')::json, floor = NULLIF(@floor::text, '')::numeric,
+       ceiling = NULLIF(@ceiling::text, '')::numeric,
        serialised = @serialised, frozen = @frozen, closed = @closed, changed_by = @caller
  WHERE ledger_id = @ledger_id AND account_no = @account_no
 RETURNING version, changed_at;
@@ -136,15 +137,18 @@ SELECT a.account_no
                               FOR NO KEY UPDATE) a;
 
 -- name: AccountsForPosting :many
--- What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries and the last of
--- them.
-SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed, a.version,
-       coalesce(s.sum, 0)::numeric AS sum, coalesce(s.version, 0)::bigint AS through
+-- What deciding needs of the accounts: their rules and, where there is a floor or a ceiling, the sum of their entries, what is held,
+-- and the last number of either.
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.ceiling, a.serialised, a.frozen, a.closed, a.version,
+       coalesce(s.sum, 0)::numeric AS sum, coalesce(h.debit, 0)::numeric AS held_debit, coalesce(h.credit, 0)::numeric AS held_credit,
+       greatest(s.version, h.version, 0)::bigint AS through
   FROM (SELECT unnest(@account_ids::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT * FROM account b
                             WHERE b.ledger_id = @ledger_id AND b.account_id = w.wanted OFFSET 0) a
-       -- Without a floor the number is NULL, and there is nothing to sum. As a condition of the join it would be looked at last.
-       CROSS JOIN LATERAL balance_through(a.ledger_id, CASE WHEN a.floor IS NOT NULL THEN a.account_no END, 9223372036854775807) s;
+       -- Without either the number is NULL, and there is nothing to sum. As a condition of the join it would be looked at last.
+       CROSS JOIN LATERAL (SELECT CASE WHEN a.floor IS NOT NULL OR a.ceiling IS NOT NULL THEN a.account_no END AS account_no) n
+       CROSS JOIN LATERAL balance_through(a.ledger_id, n.account_no, 9223372036854775807) s
+       CROSS JOIN LATERAL held_through(a.ledger_id, n.account_no, 9223372036854775807) h;
 
 -- name: LastAccountChange :many
 -- The number of the last change of an account. It is at the end of an index, and most batches ask for no more.
@@ -162,21 +166,75 @@ SELECT c.sequence, a.account_id
  ORDER BY c.sequence DESC;
 
 -- name: EntriesSince :many
--- For each account, the sum of its entries after a number, and the last of them.
-SELECT w.account_no::bigint AS account_no, s.sum::numeric AS sum, s.through::bigint AS through
+-- For each account, the sums of its entries and hold entries after a number, and the last of them.
+SELECT w.account_no::bigint AS account_no, coalesce(s.sum, 0)::numeric AS sum, coalesce(h.debit, 0)::numeric AS held_debit,
+       coalesce(h.credit, 0)::numeric AS held_credit, greatest(s.through, h.through)::bigint AS through
   FROM (SELECT unnest(@account_nos::bigint[]) AS account_no, unnest(@throughs::bigint[]) AS since) w
        CROSS JOIN LATERAL (SELECT sum(e.amount) AS sum, max(e.sequence) AS through
                              FROM entry e
                             WHERE e.ledger_id = @ledger_id AND e.account_no = w.account_no AND e.sequence > w.since) s
- WHERE s.through IS NOT NULL;
+       CROSS JOIN LATERAL (SELECT sum(e.debit) AS debit, sum(e.credit) AS credit, max(e.sequence) AS through
+                             FROM hold_entry e
+                            WHERE e.ledger_id = @ledger_id AND e.account_no = w.account_no AND e.sequence > w.since) h
+ WHERE s.through IS NOT NULL OR h.through IS NOT NULL;
 
 -- name: TransfersByID :many
 SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
        coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
-       t.xid::bigint AS xid
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, t.xid::bigint AS xid
   FROM (SELECT unnest(@transfer_ids::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT *, u.xmin::text::bigint AS xid FROM transfer u
                             WHERE u.ledger_id = @ledger_id AND u.transfer_id = w.wanted OFFSET 0) t;
+
+-- name: StepsOf :many
+-- The posted steps of transfers, in their order.
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, t.xid::bigint AS xid
+  FROM (SELECT unnest(@origins::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT *, u.xmin::text::bigint AS xid FROM transfer u
+                            WHERE u.ledger_id = @ledger_id AND u.origin = w.wanted AND u.ordinal IS NOT NULL OFFSET 0) t
+ ORDER BY t.origin, t.ordinal;
+
+-- name: LockOrigins :exec
+-- Steps of one transfer are decided one after the other, also where none of its accounts is locked. The unique keys would see to it,
+-- but who loses has to try again. 4249 is the class of these locks; two origins of one hash wait for each other in vain.
+SELECT pg_advisory_xact_lock(4249, w.hash)
+  FROM (SELECT DISTINCT unnest(@hashes::integer[]) AS hash ORDER BY 1) w;
+
+-- name: HoldsDue :many
+-- The open holds whose deadline has passed, after one of them, the longest first. A sequence is of one ledger only.
+SELECT h.ledger_id, t.transfer_id, h.deadline, h.sequence
+  FROM open_hold h
+       CROSS JOIN LATERAL (SELECT u.transfer_id FROM transfer u
+                            WHERE u.ledger_id = h.ledger_id AND u.sequence = h.sequence OFFSET 0) t
+ WHERE h.deadline <= clock_timestamp() AND (h.deadline, h.sequence) > (@deadline::timestamptz, @sequence::bigint)
+ ORDER BY h.deadline, h.sequence
+ LIMIT @at_most;
+
+-- name: TransferSizes :many
+-- How many entries transfers have, posted or not.
+SELECT t.transfer_id, cardinality(t.account_nos)::integer AS entries
+  FROM (SELECT unnest(@transfer_ids::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT u.transfer_id, u.account_nos FROM transfer u
+                            WHERE u.ledger_id = @ledger_id AND u.transfer_id = w.wanted OFFSET 0) t;
+
+-- name: OpenHolds :many
+-- The open holds of an account after a number, in the order of decision.
+SELECT t.transfer_id, h.sequence, h.deadline
+  FROM (SELECT o.ledger_id, o.sequence, o.deadline FROM open_hold o
+         WHERE o.ledger_id = @ledger_id AND o.debit_no = @account_no AND o.sequence > @after::bigint
+        UNION ALL
+        SELECT o.ledger_id, o.sequence, o.deadline FROM open_hold o
+         WHERE o.ledger_id = @ledger_id AND o.credit_no = @account_no AND o.sequence > @after::bigint) h
+       CROSS JOIN LATERAL (SELECT u.transfer_id FROM transfer u
+                            WHERE u.ledger_id = h.ledger_id AND u.sequence = h.sequence OFFSET 0) t
+ ORDER BY h.sequence
+ LIMIT @page_size;
 
 -- name: TransferInsert :many
 -- A number and a time for each, in the order of decision; then the rows in the order of the key, so that two servers
@@ -186,12 +244,17 @@ SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refu
 -- Most transfers are a debit and a credit of one amount, and their entries are made of these three. Those of others come as text,
 -- since arrays of arrays would all have to have the same length. An array that is NULL is as one of NULLs.
 INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
-                      account_nos, amounts, description, metadata, caller)
+                      account_nos, amounts, description, metadata, caller,
+                      kind, origin, ordinal, ends, reserved, deadline, terms, atomic)
 SELECT @ledger_id, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
        NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0),
        CASE WHEN d.debit_no > 0 THEN ARRAY[d.debit_no, d.credit_no] ELSE d.account_nos::bigint[] END,
        CASE WHEN d.debit_no > 0 THEN ARRAY[d.amount::numeric, -d.amount::numeric] ELSE d.amounts::numeric[] END,
-       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), @caller::text)
+       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), @caller::text),
+       NULLIF(d.kind, ''), NULLIF(d.origin, ''), NULLIF(d.ordinal, 0), NULLIF(d.ends, false), NULLIF(d.reserved, '')::numeric,
+       CASE WHEN d.expires_after > 0 THEN d.posted_at + d.expires_after * interval '1 microsecond'
+            ELSE NULLIF(d.expires_at, '')::timestamptz END,
+       NULLIF(d.terms, '')::json, NULLIF(d.atomic, false)
   FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.*
           FROM (SELECT unnest(@transfer_ids::text[]) AS transfer_id, unnest(@effective_ats::text[]) AS effective_at,
                        unnest(@refusals::text[]) AS refusal, unnest(@refused_account_nos::bigint[]) AS refused_account_no,
@@ -199,7 +262,10 @@ SELECT @ledger_id, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at
                        unnest(@pair_amounts::text[]) AS amount,
                        unnest(@account_nos::text[]) AS account_nos, unnest(@amounts::text[]) AS amounts,
                        unnest(@descriptions::text[]) AS description, unnest(@metadatas::text[]) AS metadata,
-                       unnest(@callers::text[]) AS caller) n) d
+                       unnest(@callers::text[]) AS caller, unnest(@kinds::text[]) AS kind, unnest(@origins::text[]) AS origin,
+                       unnest(@ordinals::integer[]) AS ordinal, unnest(@ends::boolean[]) AS ends, unnest(@reserveds::text[]) AS reserved,
+                       unnest(@expires_ats::text[]) AS expires_at, unnest(@expires_afters::bigint[]) AS expires_after,
+                       unnest(@terms::text[]) AS terms, unnest(@atomics::boolean[]) AS atomic) n) d
  ORDER BY d.transfer_id
 RETURNING transfer_id, sequence, posted_at;
 

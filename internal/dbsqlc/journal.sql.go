@@ -15,7 +15,7 @@ import (
 const AccountIDs = `-- name: AccountIDs :many
 SELECT a.account_no, a.account_id, a.type, a.currency, a.scale
   FROM (SELECT unnest($1::bigint[]) AS wanted) w
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by, ceiling FROM account b
                             WHERE b.ledger_id = $2 AND b.account_no = w.wanted OFFSET 0) a
 `
 
@@ -59,13 +59,13 @@ func (q *Queries) AccountIDs(ctx context.Context, db DBTX, arg AccountIDsParams)
 }
 
 const AccountInsert = `-- name: AccountInsert :many
-INSERT INTO account (ledger_id, account_id, type, currency, scale, name, metadata, floor, serialised, changed_by)
+INSERT INTO account (ledger_id, account_id, type, currency, scale, name, metadata, floor, ceiling, serialised, changed_by)
 SELECT $1, n.account_id, n.type, n.currency, n.scale, n.name, NULLIF(n.metadata, '')::json,
-       NULLIF(n.floor, '')::numeric, n.serialised, $2
+       NULLIF(n.floor, '')::numeric, NULLIF(n.ceiling, '')::numeric, n.serialised, $2
   FROM (SELECT unnest($3::text[]) AS account_id, unnest($4::text[]) AS type,
                unnest($5::text[]) AS currency, unnest($6::smallint[]) AS scale,
                unnest($7::text[]) AS name, unnest($8::text[]) AS metadata,
-               unnest($9::text[]) AS floor, unnest($10::boolean[]) AS serialised) n
+               unnest($9::text[]) AS floor, unnest($10::text[]) AS ceiling, unnest($11::boolean[]) AS serialised) n
  ORDER BY n.account_id
 ON CONFLICT (ledger_id, account_id) DO NOTHING
 RETURNING account_id
@@ -81,6 +81,7 @@ type AccountInsertParams struct {
 	Names       []string
 	Metadatas   []string
 	Floors      []string
+	Ceilings    []string
 	Serialiseds []bool
 }
 
@@ -96,6 +97,7 @@ func (q *Queries) AccountInsert(ctx context.Context, db DBTX, arg AccountInsertP
 		arg.Names,
 		arg.Metadatas,
 		arg.Floors,
+		arg.Ceilings,
 		arg.Serialiseds,
 	)
 	if err != nil {
@@ -118,7 +120,7 @@ func (q *Queries) AccountInsert(ctx context.Context, db DBTX, arg AccountInsertP
 
 const AccountList = `-- name: AccountList :many
 SELECT account_no, account_id, type, currency, scale, name, coalesce(metadata::text, '')::text AS metadata, floor,
-       serialised, frozen, closed, created_at, version, changed_at
+       ceiling, serialised, frozen, closed, created_at, version, changed_at
   FROM account
  WHERE ledger_id = $1 AND account_id > $2
        -- As a range too, which the index can find. No id has a character above 0x7E.
@@ -143,6 +145,7 @@ type AccountListRow struct {
 	Name       string
 	Metadata   string
 	Floor      *decimal.Decimal
+	Ceiling    *decimal.Decimal
 	Serialised bool
 	Frozen     string
 	Closed     bool
@@ -174,6 +177,7 @@ func (q *Queries) AccountList(ctx context.Context, db DBTX, arg AccountListParam
 			&i.Name,
 			&i.Metadata,
 			&i.Floor,
+			&i.Ceiling,
 			&i.Serialised,
 			&i.Frozen,
 			&i.Closed,
@@ -209,8 +213,9 @@ func (q *Queries) AccountLock(ctx context.Context, db DBTX, arg AccountLockParam
 const AccountUpdate = `-- name: AccountUpdate :one
 UPDATE account
    SET name = $1, metadata = NULLIF($2::text, '')::json, floor = NULLIF($3::text, '')::numeric,
-       serialised = $4, frozen = $5, closed = $6, changed_by = $7
- WHERE ledger_id = $8 AND account_no = $9
+       ceiling = NULLIF($4::text, '')::numeric,
+       serialised = $5, frozen = $6, closed = $7, changed_by = $8
+ WHERE ledger_id = $9 AND account_no = $10
 RETURNING version, changed_at
 `
 
@@ -218,6 +223,7 @@ type AccountUpdateParams struct {
 	Name       string
 	Metadata   string
 	Floor      string
+	Ceiling    string
 	Serialised bool
 	Frozen     string
 	Closed     bool
@@ -236,6 +242,7 @@ func (q *Queries) AccountUpdate(ctx context.Context, db DBTX, arg AccountUpdateP
 		arg.Name,
 		arg.Metadata,
 		arg.Floor,
+		arg.Ceiling,
 		arg.Serialised,
 		arg.Frozen,
 		arg.Closed,
@@ -251,11 +258,11 @@ func (q *Queries) AccountUpdate(ctx context.Context, db DBTX, arg AccountUpdateP
 const AccountsAsCreated = `-- name: AccountsAsCreated :many
 SELECT DISTINCT ON (c.account_no)
        a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
-       c.serialised
+       c.ceiling, c.serialised
   FROM (SELECT unnest($1::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT b.ledger_id, b.account_no, b.account_id FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, sequence, type, currency, scale, name, metadata, floor, serialised, frozen, closed, changed_at, changed_by FROM account_change d
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, sequence, type, currency, scale, name, metadata, floor, serialised, frozen, closed, changed_at, changed_by, ceiling FROM account_change d
                             WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no OFFSET 0) c
  ORDER BY c.account_no, c.sequence
 `
@@ -273,6 +280,7 @@ type AccountsAsCreatedRow struct {
 	Name       string
 	Metadata   string
 	Floor      *decimal.Decimal
+	Ceiling    *decimal.Decimal
 	Serialised bool
 }
 
@@ -294,6 +302,7 @@ func (q *Queries) AccountsAsCreated(ctx context.Context, db DBTX, arg AccountsAs
 			&i.Name,
 			&i.Metadata,
 			&i.Floor,
+			&i.Ceiling,
 			&i.Serialised,
 		); err != nil {
 			return nil, err
@@ -308,9 +317,9 @@ func (q *Queries) AccountsAsCreated(ctx context.Context, db DBTX, arg AccountsAs
 
 const AccountsByID = `-- name: AccountsByID :many
 SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.name, coalesce(a.metadata::text, '')::text AS metadata,
-       a.floor, a.serialised, a.frozen, a.closed, a.created_at, a.version, a.changed_at
+       a.floor, a.ceiling, a.serialised, a.frozen, a.closed, a.created_at, a.version, a.changed_at
   FROM (SELECT unnest($1::text[]) AS wanted) w
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by, ceiling FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
 `
 
@@ -328,6 +337,7 @@ type AccountsByIDRow struct {
 	Name       string
 	Metadata   string
 	Floor      *decimal.Decimal
+	Ceiling    *decimal.Decimal
 	Serialised bool
 	Frozen     string
 	Closed     bool
@@ -354,6 +364,7 @@ func (q *Queries) AccountsByID(ctx context.Context, db DBTX, arg AccountsByIDPar
 			&i.Name,
 			&i.Metadata,
 			&i.Floor,
+			&i.Ceiling,
 			&i.Serialised,
 			&i.Frozen,
 			&i.Closed,
@@ -415,13 +426,16 @@ func (q *Queries) AccountsChangedSince(ctx context.Context, db DBTX, arg Account
 }
 
 const AccountsForPosting = `-- name: AccountsForPosting :many
-SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.serialised, a.frozen, a.closed, a.version,
-       coalesce(s.sum, 0)::numeric AS sum, coalesce(s.version, 0)::bigint AS through
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, a.floor, a.ceiling, a.serialised, a.frozen, a.closed, a.version,
+       coalesce(s.sum, 0)::numeric AS sum, coalesce(h.debit, 0)::numeric AS held_debit, coalesce(h.credit, 0)::numeric AS held_credit,
+       greatest(s.version, h.version, 0)::bigint AS through
   FROM (SELECT unnest($1::text[]) AS wanted) w
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account b
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by, ceiling FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
-       -- Without a floor the number is NULL, and there is nothing to sum. As a condition of the join it would be looked at last.
-       CROSS JOIN LATERAL balance_through(a.ledger_id, CASE WHEN a.floor IS NOT NULL THEN a.account_no END, 9223372036854775807) s
+       -- Without either the number is NULL, and there is nothing to sum. As a condition of the join it would be looked at last.
+       CROSS JOIN LATERAL (SELECT CASE WHEN a.floor IS NOT NULL OR a.ceiling IS NOT NULL THEN a.account_no END AS account_no) n
+       CROSS JOIN LATERAL balance_through(a.ledger_id, n.account_no, 9223372036854775807) s
+       CROSS JOIN LATERAL held_through(a.ledger_id, n.account_no, 9223372036854775807) h
 `
 
 type AccountsForPostingParams struct {
@@ -436,16 +450,19 @@ type AccountsForPostingRow struct {
 	Currency   string
 	Scale      int16
 	Floor      *decimal.Decimal
+	Ceiling    *decimal.Decimal
 	Serialised bool
 	Frozen     string
 	Closed     bool
 	Version    int64
 	Sum        decimal.Decimal
+	HeldDebit  decimal.Decimal
+	HeldCredit decimal.Decimal
 	Through    int64
 }
 
-// What deciding needs of the accounts: their rules and, where there is a floor, the sum of their entries and the last of
-// them.
+// What deciding needs of the accounts: their rules and, where there is a floor or a ceiling, the sum of their entries, what is held,
+// and the last number of either.
 func (q *Queries) AccountsForPosting(ctx context.Context, db DBTX, arg AccountsForPostingParams) ([]AccountsForPostingRow, error) {
 	rows, err := db.Query(ctx, AccountsForPosting, arg.AccountIds, arg.LedgerID)
 	if err != nil {
@@ -462,11 +479,14 @@ func (q *Queries) AccountsForPosting(ctx context.Context, db DBTX, arg AccountsF
 			&i.Currency,
 			&i.Scale,
 			&i.Floor,
+			&i.Ceiling,
 			&i.Serialised,
 			&i.Frozen,
 			&i.Closed,
 			&i.Version,
 			&i.Sum,
+			&i.HeldDebit,
+			&i.HeldCredit,
 			&i.Through,
 		); err != nil {
 			return nil, err
@@ -604,7 +624,7 @@ SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
            AND (f.sequence, f.leg) > ($3::bigint, $4::smallint) AND f.sequence <= $5::bigint
          ORDER BY f.sequence, f.leg
          LIMIT $6) e
-       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller FROM transfer u
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller, kind, origin, ordinal, ends, reserved, deadline, terms, atomic FROM transfer u
                             WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
  ORDER BY e.sequence, e.leg
 `
@@ -671,7 +691,7 @@ SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
            AND (f.sequence, f.leg) < ($3::bigint, $4::smallint) AND f.sequence <= $5::bigint
          ORDER BY f.sequence DESC, f.leg DESC
          LIMIT $6) e
-       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller FROM transfer u
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller, kind, origin, ordinal, ends, reserved, deadline, terms, atomic FROM transfer u
                             WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
  ORDER BY e.sequence DESC, e.leg DESC
 `
@@ -731,12 +751,16 @@ func (q *Queries) EntriesDescending(ctx context.Context, db DBTX, arg EntriesDes
 }
 
 const EntriesSince = `-- name: EntriesSince :many
-SELECT w.account_no::bigint AS account_no, s.sum::numeric AS sum, s.through::bigint AS through
+SELECT w.account_no::bigint AS account_no, coalesce(s.sum, 0)::numeric AS sum, coalesce(h.debit, 0)::numeric AS held_debit,
+       coalesce(h.credit, 0)::numeric AS held_credit, greatest(s.through, h.through)::bigint AS through
   FROM (SELECT unnest($1::bigint[]) AS account_no, unnest($2::bigint[]) AS since) w
        CROSS JOIN LATERAL (SELECT sum(e.amount) AS sum, max(e.sequence) AS through
                              FROM entry e
                             WHERE e.ledger_id = $3 AND e.account_no = w.account_no AND e.sequence > w.since) s
- WHERE s.through IS NOT NULL
+       CROSS JOIN LATERAL (SELECT sum(e.debit) AS debit, sum(e.credit) AS credit, max(e.sequence) AS through
+                             FROM hold_entry e
+                            WHERE e.ledger_id = $3 AND e.account_no = w.account_no AND e.sequence > w.since) h
+ WHERE s.through IS NOT NULL OR h.through IS NOT NULL
 `
 
 type EntriesSinceParams struct {
@@ -746,12 +770,14 @@ type EntriesSinceParams struct {
 }
 
 type EntriesSinceRow struct {
-	AccountNo int64
-	Sum       decimal.Decimal
-	Through   int64
+	AccountNo  int64
+	Sum        decimal.Decimal
+	HeldDebit  decimal.Decimal
+	HeldCredit decimal.Decimal
+	Through    int64
 }
 
-// For each account, the sum of its entries after a number, and the last of them.
+// For each account, the sums of its entries and hold entries after a number, and the last of them.
 func (q *Queries) EntriesSince(ctx context.Context, db DBTX, arg EntriesSinceParams) ([]EntriesSinceRow, error) {
 	rows, err := db.Query(ctx, EntriesSince, arg.AccountNos, arg.Throughs, arg.LedgerID)
 	if err != nil {
@@ -761,7 +787,13 @@ func (q *Queries) EntriesSince(ctx context.Context, db DBTX, arg EntriesSincePar
 	var items []EntriesSinceRow
 	for rows.Next() {
 		var i EntriesSinceRow
-		if err := rows.Scan(&i.AccountNo, &i.Sum, &i.Through); err != nil {
+		if err := rows.Scan(
+			&i.AccountNo,
+			&i.Sum,
+			&i.HeldDebit,
+			&i.HeldCredit,
+			&i.Through,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -847,6 +879,55 @@ func (q *Queries) GateShareForPosting(ctx context.Context, db DBTX, ledgerID int
 	for rows.Next() {
 		var i GateShareForPostingRow
 		if err := rows.Scan(&i.Started, &i.Xid); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const HoldsDue = `-- name: HoldsDue :many
+SELECT h.ledger_id, t.transfer_id, h.deadline, h.sequence
+  FROM open_hold h
+       CROSS JOIN LATERAL (SELECT u.transfer_id FROM transfer u
+                            WHERE u.ledger_id = h.ledger_id AND u.sequence = h.sequence OFFSET 0) t
+ WHERE h.deadline <= clock_timestamp() AND (h.deadline, h.sequence) > ($1::timestamptz, $2::bigint)
+ ORDER BY h.deadline, h.sequence
+ LIMIT $3
+`
+
+type HoldsDueParams struct {
+	Deadline time.Time
+	Sequence int64
+	AtMost   int32
+}
+
+type HoldsDueRow struct {
+	LedgerID   int32
+	TransferID string
+	Deadline   *time.Time
+	Sequence   int64
+}
+
+// The open holds whose deadline has passed, after one of them, the longest first. A sequence is of one ledger only.
+func (q *Queries) HoldsDue(ctx context.Context, db DBTX, arg HoldsDueParams) ([]HoldsDueRow, error) {
+	rows, err := db.Query(ctx, HoldsDue, arg.Deadline, arg.Sequence, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HoldsDueRow
+	for rows.Next() {
+		var i HoldsDueRow
+		if err := rows.Scan(
+			&i.LedgerID,
+			&i.TransferID,
+			&i.Deadline,
+			&i.Sequence,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -978,6 +1059,70 @@ func (q *Queries) LedgerList(ctx context.Context, db DBTX) ([]LedgerListRow, err
 	return items, nil
 }
 
+const LockOrigins = `-- name: LockOrigins :exec
+SELECT pg_advisory_xact_lock(4249, w.hash)
+  FROM (SELECT DISTINCT unnest($1::integer[]) AS hash ORDER BY 1) w
+`
+
+// Steps of one transfer are decided one after the other, also where none of its accounts is locked. The unique keys would see to it,
+// but who loses has to try again. 4249 is the class of these locks; two origins of one hash wait for each other in vain.
+func (q *Queries) LockOrigins(ctx context.Context, db DBTX, hashes []int32) error {
+	_, err := db.Exec(ctx, LockOrigins, hashes)
+	return err
+}
+
+const OpenHolds = `-- name: OpenHolds :many
+SELECT t.transfer_id, h.sequence, h.deadline
+  FROM (SELECT o.ledger_id, o.sequence, o.deadline FROM open_hold o
+         WHERE o.ledger_id = $1 AND o.debit_no = $2 AND o.sequence > $3::bigint
+        UNION ALL
+        SELECT o.ledger_id, o.sequence, o.deadline FROM open_hold o
+         WHERE o.ledger_id = $1 AND o.credit_no = $2 AND o.sequence > $3::bigint) h
+       CROSS JOIN LATERAL (SELECT u.transfer_id FROM transfer u
+                            WHERE u.ledger_id = h.ledger_id AND u.sequence = h.sequence OFFSET 0) t
+ ORDER BY h.sequence
+ LIMIT $4
+`
+
+type OpenHoldsParams struct {
+	LedgerID  int32
+	AccountNo int64
+	After     int64
+	PageSize  int32
+}
+
+type OpenHoldsRow struct {
+	TransferID string
+	Sequence   int64
+	Deadline   *time.Time
+}
+
+// The open holds of an account after a number, in the order of decision.
+func (q *Queries) OpenHolds(ctx context.Context, db DBTX, arg OpenHoldsParams) ([]OpenHoldsRow, error) {
+	rows, err := db.Query(ctx, OpenHolds,
+		arg.LedgerID,
+		arg.AccountNo,
+		arg.After,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenHoldsRow
+	for rows.Next() {
+		var i OpenHoldsRow
+		if err := rows.Scan(&i.TransferID, &i.Sequence, &i.Deadline); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const RefreshStatistics = `-- name: RefreshStatistics :exec
 SELECT refresh_statistics()
 `
@@ -985,6 +1130,88 @@ SELECT refresh_statistics()
 func (q *Queries) RefreshStatistics(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, RefreshStatistics)
 	return err
+}
+
+const StepsOf = `-- name: StepsOf :many
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, t.xid::bigint AS xid
+  FROM (SELECT unnest($1::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller, kind, origin, ordinal, ends, reserved, deadline, terms, atomic, u.xmin::text::bigint AS xid FROM transfer u
+                            WHERE u.ledger_id = $2 AND u.origin = w.wanted AND u.ordinal IS NOT NULL OFFSET 0) t
+ ORDER BY t.origin, t.ordinal
+`
+
+type StepsOfParams struct {
+	Origins  []string
+	LedgerID int32
+}
+
+type StepsOfRow struct {
+	TransferID       string
+	Sequence         int64
+	PostedAt         time.Time
+	EffectiveAt      *time.Time
+	Refusal          *string
+	RefusedAccountNo *int64
+	AccountNos       []int64
+	Amounts          []decimal.Decimal
+	Description      string
+	Metadata         string
+	Caller           string
+	Kind             string
+	Origin           string
+	Ordinal          int32
+	Ends             bool
+	Reserved         *decimal.Decimal
+	Deadline         *time.Time
+	Terms            string
+	Atomic           bool
+	Xid              int64
+}
+
+// The posted steps of transfers, in their order.
+func (q *Queries) StepsOf(ctx context.Context, db DBTX, arg StepsOfParams) ([]StepsOfRow, error) {
+	rows, err := db.Query(ctx, StepsOf, arg.Origins, arg.LedgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StepsOfRow
+	for rows.Next() {
+		var i StepsOfRow
+		if err := rows.Scan(
+			&i.TransferID,
+			&i.Sequence,
+			&i.PostedAt,
+			&i.EffectiveAt,
+			&i.Refusal,
+			&i.RefusedAccountNo,
+			&i.AccountNos,
+			&i.Amounts,
+			&i.Description,
+			&i.Metadata,
+			&i.Caller,
+			&i.Kind,
+			&i.Origin,
+			&i.Ordinal,
+			&i.Ends,
+			&i.Reserved,
+			&i.Deadline,
+			&i.Terms,
+			&i.Atomic,
+			&i.Xid,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const TerminateStuckGateHolders = `-- name: TerminateStuckGateHolders :many
@@ -1027,20 +1254,28 @@ func (q *Queries) TerminateStuckGateHolders(ctx context.Context, db DBTX, second
 
 const TransferInsert = `-- name: TransferInsert :many
 INSERT INTO transfer (ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no,
-                      account_nos, amounts, description, metadata, caller)
+                      account_nos, amounts, description, metadata, caller,
+                      kind, origin, ordinal, ends, reserved, deadline, terms, atomic)
 SELECT $1, d.transfer_id, d.sequence, d.posted_at, NULLIF(d.effective_at, '')::timestamptz,
        NULLIF(d.refusal, ''), NULLIF(d.refused_account_no, 0),
        CASE WHEN d.debit_no > 0 THEN ARRAY[d.debit_no, d.credit_no] ELSE d.account_nos::bigint[] END,
        CASE WHEN d.debit_no > 0 THEN ARRAY[d.amount::numeric, -d.amount::numeric] ELSE d.amounts::numeric[] END,
-       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), $2::text)
-  FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.transfer_id, n.effective_at, n.refusal, n.refused_account_no, n.debit_no, n.credit_no, n.amount, n.account_nos, n.amounts, n.description, n.metadata, n.caller
+       NULLIF(d.description, ''), NULLIF(d.metadata, '')::json, coalesce(NULLIF(d.caller, ''), $2::text),
+       NULLIF(d.kind, ''), NULLIF(d.origin, ''), NULLIF(d.ordinal, 0), NULLIF(d.ends, false), NULLIF(d.reserved, '')::numeric,
+       CASE WHEN d.expires_after > 0 THEN d.posted_at + d.expires_after * interval '1 microsecond'
+            ELSE NULLIF(d.expires_at, '')::timestamptz END,
+       NULLIF(d.terms, '')::json, NULLIF(d.atomic, false)
+  FROM (SELECT nextval('journal_sequence') AS sequence, clock_timestamp() AS posted_at, n.transfer_id, n.effective_at, n.refusal, n.refused_account_no, n.debit_no, n.credit_no, n.amount, n.account_nos, n.amounts, n.description, n.metadata, n.caller, n.kind, n.origin, n.ordinal, n.ends, n.reserved, n.expires_at, n.expires_after, n.terms, n.atomic
           FROM (SELECT unnest($3::text[]) AS transfer_id, unnest($4::text[]) AS effective_at,
                        unnest($5::text[]) AS refusal, unnest($6::bigint[]) AS refused_account_no,
                        unnest($7::bigint[]) AS debit_no, unnest($8::bigint[]) AS credit_no,
                        unnest($9::text[]) AS amount,
                        unnest($10::text[]) AS account_nos, unnest($11::text[]) AS amounts,
                        unnest($12::text[]) AS description, unnest($13::text[]) AS metadata,
-                       unnest($14::text[]) AS caller) n) d
+                       unnest($14::text[]) AS caller, unnest($15::text[]) AS kind, unnest($16::text[]) AS origin,
+                       unnest($17::integer[]) AS ordinal, unnest($18::boolean[]) AS ends, unnest($19::text[]) AS reserved,
+                       unnest($20::text[]) AS expires_at, unnest($21::bigint[]) AS expires_after,
+                       unnest($22::text[]) AS terms, unnest($23::boolean[]) AS atomic) n) d
  ORDER BY d.transfer_id
 RETURNING transfer_id, sequence, posted_at
 `
@@ -1060,6 +1295,15 @@ type TransferInsertParams struct {
 	Descriptions      []string
 	Metadatas         []string
 	Callers           []string
+	Kinds             []string
+	Origins           []string
+	Ordinals          []int32
+	Ends              []bool
+	Reserveds         []string
+	ExpiresAts        []string
+	ExpiresAfters     []int64
+	Terms             []string
+	Atomics           []bool
 }
 
 type TransferInsertRow struct {
@@ -1090,6 +1334,15 @@ func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInser
 		arg.Descriptions,
 		arg.Metadatas,
 		arg.Callers,
+		arg.Kinds,
+		arg.Origins,
+		arg.Ordinals,
+		arg.Ends,
+		arg.Reserveds,
+		arg.ExpiresAts,
+		arg.ExpiresAfters,
+		arg.Terms,
+		arg.Atomics,
 	)
 	if err != nil {
 		return nil, err
@@ -1109,12 +1362,52 @@ func (q *Queries) TransferInsert(ctx context.Context, db DBTX, arg TransferInser
 	return items, nil
 }
 
+const TransferSizes = `-- name: TransferSizes :many
+SELECT t.transfer_id, cardinality(t.account_nos)::integer AS entries
+  FROM (SELECT unnest($1::text[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT u.transfer_id, u.account_nos FROM transfer u
+                            WHERE u.ledger_id = $2 AND u.transfer_id = w.wanted OFFSET 0) t
+`
+
+type TransferSizesParams struct {
+	TransferIds []string
+	LedgerID    int32
+}
+
+type TransferSizesRow struct {
+	TransferID string
+	Entries    int32
+}
+
+// How many entries transfers have, posted or not.
+func (q *Queries) TransferSizes(ctx context.Context, db DBTX, arg TransferSizesParams) ([]TransferSizesRow, error) {
+	rows, err := db.Query(ctx, TransferSizes, arg.TransferIds, arg.LedgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TransferSizesRow
+	for rows.Next() {
+		var i TransferSizesRow
+		if err := rows.Scan(&i.TransferID, &i.Entries); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const TransfersByID = `-- name: TransfersByID :many
 SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
        coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
-       t.xid::bigint AS xid
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, t.xid::bigint AS xid
   FROM (SELECT unnest($1::text[]) AS wanted) w
-       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller, u.xmin::text::bigint AS xid FROM transfer u
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller, kind, origin, ordinal, ends, reserved, deadline, terms, atomic, u.xmin::text::bigint AS xid FROM transfer u
                             WHERE u.ledger_id = $2 AND u.transfer_id = w.wanted OFFSET 0) t
 `
 
@@ -1135,6 +1428,14 @@ type TransfersByIDRow struct {
 	Description      string
 	Metadata         string
 	Caller           string
+	Kind             string
+	Origin           string
+	Ordinal          int32
+	Ends             bool
+	Reserved         *decimal.Decimal
+	Deadline         *time.Time
+	Terms            string
+	Atomic           bool
 	Xid              int64
 }
 
@@ -1159,6 +1460,14 @@ func (q *Queries) TransfersByID(ctx context.Context, db DBTX, arg TransfersByIDP
 			&i.Description,
 			&i.Metadata,
 			&i.Caller,
+			&i.Kind,
+			&i.Origin,
+			&i.Ordinal,
+			&i.Ends,
+			&i.Reserved,
+			&i.Deadline,
+			&i.Terms,
+			&i.Atomic,
 			&i.Xid,
 		); err != nil {
 			return nil, err

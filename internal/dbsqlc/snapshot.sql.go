@@ -14,11 +14,13 @@ import (
 
 const BalancesAt = `-- name: BalancesAt :many
 
-SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum, b.version::bigint AS version
+SELECT n.through::bigint AS through, a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum,
+       h.debit::numeric AS held_debit, h.credit::numeric AS held_credit, greatest(b.version, h.version)::bigint AS version
   FROM (SELECT unnest($1::text[]) AS account_id, unnest($2::bigint[]) AS through) n
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account c
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by, ceiling FROM account c
                             WHERE c.ledger_id = $3 AND c.account_id = n.account_id OFFSET 0) a
        CROSS JOIN LATERAL balance_through(a.ledger_id, a.account_no, n.through) AS b (sum, version)
+       CROSS JOIN LATERAL held_through(a.ledger_id, a.account_no, n.through) AS h (debit, credit, version)
 `
 
 type BalancesAtParams struct {
@@ -28,20 +30,22 @@ type BalancesAtParams struct {
 }
 
 type BalancesAtRow struct {
-	Through   int64
-	AccountNo int64
-	AccountID string
-	Type      string
-	Currency  string
-	Scale     int16
-	Sum       decimal.Decimal
-	Version   int64
+	Through    int64
+	AccountNo  int64
+	AccountID  string
+	Type       string
+	Currency   string
+	Scale      int16
+	Sum        decimal.Decimal
+	HeldDebit  decimal.Decimal
+	HeldCredit decimal.Decimal
+	Version    int64
 }
 
 // The queries of internal/journal about balances, and about what makes them cheap: snapshots and marks.
 //
 // A balance is computed by balance_through. sqlc has to be told its columns, and trips over parameters among its arguments.
-// The balance of each account as of a sequence.
+// The balance of each account as of a sequence, and what is held.
 func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams) ([]BalancesAtRow, error) {
 	rows, err := db.Query(ctx, BalancesAt, arg.AccountIds, arg.Throughs, arg.LedgerID)
 	if err != nil {
@@ -59,6 +63,8 @@ func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams)
 			&i.Currency,
 			&i.Scale,
 			&i.Sum,
+			&i.HeldDebit,
+			&i.HeldCredit,
 			&i.Version,
 		); err != nil {
 			return nil, err
@@ -73,15 +79,20 @@ func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams)
 
 const BalancesByTime = `-- name: BalancesByTime :many
 SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, (b.sum + s.sum + v.sum)::numeric AS sum,
+       (h.debit + k.debit)::numeric AS held_debit, (h.credit + k.credit)::numeric AS held_credit,
        (CASE WHEN $1::boolean
-             THEN coalesce((SELECT e.sequence FROM entry e
+             THEN greatest((SELECT e.sequence FROM entry e
+                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= $2::bigint
+                             ORDER BY e.sequence DESC LIMIT 1),
+                           (SELECT e.sequence FROM hold_entry e
                              WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= $2::bigint
                              ORDER BY e.sequence DESC LIMIT 1), 0)
-             ELSE greatest(b.version, s.version) END)::bigint AS version
+             ELSE greatest(b.version, s.version, h.version, k.version) END)::bigint AS version
   FROM (SELECT unnest($3::text[]) AS account_id, $4::bigint AS base) n
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by FROM account c
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by, ceiling FROM account c
                             WHERE c.ledger_id = $5 AND c.account_id = n.account_id OFFSET 0) a
        CROSS JOIN LATERAL balance_through(a.ledger_id, a.account_no, n.base) AS b (sum, version)
+       CROSS JOIN LATERAL held_through(a.ledger_id, a.account_no, n.base) AS h (debit, credit, version)
        CROSS JOIN LATERAL (
            SELECT coalesce(sum(e.amount), 0) AS sum, max(e.sequence) AS version
              FROM (SELECT unnest($6::bigint[]) AS after, unnest($7::bigint[]) AS through) r
@@ -91,6 +102,15 @@ SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, (b.sum + s.sum +
                   CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
                                        WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
             WHERE t.posted_at <= $8::timestamptz) s
+       CROSS JOIN LATERAL (
+           SELECT coalesce(sum(e.debit), 0) AS debit, coalesce(sum(e.credit), 0) AS credit, max(e.sequence) AS version
+             FROM (SELECT unnest($6::bigint[]) AS after, unnest($7::bigint[]) AS through) r
+                  CROSS JOIN LATERAL (SELECT f.sequence, f.debit, f.credit FROM hold_entry f
+                                       WHERE f.ledger_id = a.ledger_id AND f.account_no = a.account_no
+                                         AND f.sequence > r.after AND f.sequence <= r.through OFFSET 0) e
+                  CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
+                                       WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
+            WHERE t.posted_at <= $8::timestamptz) k
        CROSS JOIN LATERAL (
            SELECT CASE WHEN $1::boolean
                        THEN (SELECT coalesce(sum(CASE WHEN d.effective_at <= $8::timestamptz THEN d.amount ELSE -d.amount END), 0)
@@ -112,17 +132,20 @@ type BalancesByTimeParams struct {
 }
 
 type BalancesByTimeRow struct {
-	AccountNo int64
-	AccountID string
-	Type      string
-	Currency  string
-	Scale     int16
-	Sum       decimal.Decimal
-	Version   int64
+	AccountNo  int64
+	AccountID  string
+	Type       string
+	Currency   string
+	Scale      int16
+	Sum        decimal.Decimal
+	HeldDebit  decimal.Decimal
+	HeldCredit decimal.Decimal
+	Version    int64
 }
 
 // The balance of each account over the transfers posted at or before a time: those up to number "base", and of those in the
-// stretches the ones that were. By value date, entries for which the two times lie on different sides are put right.
+// stretches the ones that were. By value date, entries for which the two times lie on different sides are put right. What is held has
+// no value date.
 func (q *Queries) BalancesByTime(ctx context.Context, db DBTX, arg BalancesByTimeParams) ([]BalancesByTimeRow, error) {
 	rows, err := db.Query(ctx, BalancesByTime,
 		arg.ByValueDate,
@@ -148,6 +171,8 @@ func (q *Queries) BalancesByTime(ctx context.Context, db DBTX, arg BalancesByTim
 			&i.Currency,
 			&i.Scale,
 			&i.Sum,
+			&i.HeldDebit,
+			&i.HeldCredit,
 			&i.Version,
 		); err != nil {
 			return nil, err
