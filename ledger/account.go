@@ -91,7 +91,10 @@ type Account struct {
 	// Floor is the least balance, in the normal direction and the account's currency, that a transfer may leave; nil is
 	// none. A floor above the balance blocks only what decreases it.
 	Floor *decimal.Decimal
-	// Serialised accounts are locked while a transfer is decided, one at a time. A floor implies it.
+	// Ceiling is the most balance, in the same way, that a transfer may leave, with what open holds will add to it; nil is none. A
+	// ceiling below the balance blocks only what increases it.
+	Ceiling *decimal.Decimal
+	// Serialised accounts are locked while a transfer is decided, one at a time. A floor or a ceiling implies it.
 	Serialised bool
 	Frozen     Frozen
 	// Closed accounts take no entries, and stay closed.
@@ -110,6 +113,7 @@ type AccountSpec struct {
 	Name       string
 	Metadata   Metadata
 	Floor      *decimal.Decimal
+	Ceiling    *decimal.Decimal
 	Serialised bool
 }
 
@@ -127,18 +131,39 @@ func (s AccountSpec) Validate() error {
 	return validateText(s.Name, "name", MaxName)
 }
 
-// Resolve gives the account that the request makes, in its currency. It returns CodeAmountScale for a floor that is more
-// precise than the currency.
+// Resolve gives the account that the request makes, in its currency. It returns CodeAmountScale for a floor or ceiling that is
+// more precise than the currency, and CodeInvalidArgument for a ceiling below the floor.
 func (s AccountSpec) Resolve(currency Currency) (Account, error) {
-	if s.Floor != nil {
-		if err := checkScale(*s.Floor, currency, "floor"); err != nil {
-			return Account{}, err
-		}
+	if err := checkLimits(s.Floor, s.Ceiling, currency, "ceiling"); err != nil {
+		return Account{}, err
 	}
 	return Account{
-		ID: s.ID, Type: s.Type, Currency: currency, Name: s.Name, Metadata: s.Metadata, Floor: s.Floor,
-		Serialised: s.Serialised || s.Floor != nil, Frozen: FrozenNone,
+		ID: s.ID, Type: s.Type, Currency: currency, Name: s.Name, Metadata: s.Metadata, Floor: s.Floor, Ceiling: s.Ceiling,
+		Serialised: s.Serialised || s.Floor != nil || s.Ceiling != nil, Frozen: FrozenNone,
 	}, nil
+}
+
+// checkLimits names the field that was given where floor and ceiling do not go together.
+func checkLimits(floor, ceiling *decimal.Decimal, currency Currency, given string) error {
+	if floor != nil {
+		if err := checkScale(*floor, currency, "floor"); err != nil {
+			return err
+		}
+	}
+	if ceiling == nil {
+		return nil
+	}
+	if err := checkScale(*ceiling, currency, "ceiling"); err != nil {
+		return err
+	}
+	switch {
+	case floor == nil || floor.LessThanOrEqual(*ceiling):
+		return nil
+	case given == "floor":
+		return Invalid("floor", "%s is above the ceiling, which is %s", floor, ceiling)
+	default:
+		return Invalid("ceiling", "%s is below the floor, which is %s", ceiling, floor)
+	}
 }
 
 // Differences names the fields in which the account, as it was created, differs from a request for it. The balance, the
@@ -149,13 +174,10 @@ func (a Account) Differences(created Account) []Violation {
 	diff.add(a.Currency.Code != created.Currency.Code, "currency")
 	diff.add(a.Name != created.Name, "name")
 	diff.add(a.Metadata != created.Metadata, "metadata")
-	diff.add(!sameFloor(a.Floor, created.Floor), "floor")
+	diff.add(!sameAmount(a.Floor, created.Floor), "floor")
+	diff.add(!sameAmount(a.Ceiling, created.Ceiling), "ceiling")
 	diff.add(a.Serialised != created.Serialised, "serialised")
 	return diff
-}
-
-func sameFloor(a, b *decimal.Decimal) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
 }
 
 // AccountUpdate is a request to change an account. A nil field stays as it is; each other is set, so that ten times is
@@ -166,8 +188,11 @@ type AccountUpdate struct {
 	// Floor sets the floor, RemoveFloor removes it.
 	Floor       *decimal.Decimal
 	RemoveFloor bool
-	Serialised  *bool
-	Frozen      *Frozen
+	// Ceiling sets the ceiling, RemoveCeiling removes it.
+	Ceiling       *decimal.Decimal
+	RemoveCeiling bool
+	Serialised    *bool
+	Frozen        *Frozen
 	// Closed can only be set: closing is final.
 	Closed *bool
 }
@@ -185,21 +210,25 @@ func (u AccountUpdate) Validate() error {
 	if u.Floor != nil && u.RemoveFloor {
 		return Invalid("floor", "cannot be set and removed at once")
 	}
+	if u.Ceiling != nil && u.RemoveCeiling {
+		return Invalid("ceiling", "cannot be set and removed at once")
+	}
 	if u == (AccountUpdate{}) {
-		return Invalid("account", "the request changes nothing: set name, metadata, floor, serialised, frozen or closed")
+		return Invalid("account", "the request changes nothing: set name, metadata, floor, ceiling, serialised, frozen or closed")
 	}
 	return nil
 }
 
 // ChangesRules reports whether the update touches what decides about transfers, and so must not race with one.
 func (u AccountUpdate) ChangesRules() bool {
-	return u.Floor != nil || u.RemoveFloor || u.Serialised != nil || u.Frozen != nil || u.Closed != nil
+	return u.Floor != nil || u.RemoveFloor || u.Ceiling != nil || u.RemoveCeiling || u.Serialised != nil || u.Frozen != nil || u.Closed != nil
 }
 
-// Apply gives the account as the update leaves it, given its balance. It returns CodeAmountScale for a floor more precise
-// than the currency, CodeInvalidArgument for a floored account that is to be unserialised, CodeAccountClosed for a
-// closed account that is to be opened, and CodeBalanceNotZero for one with a balance that is to be closed.
-func (u AccountUpdate) Apply(a Account, balance decimal.Decimal) (Account, error) {
+// Apply gives the account as the update leaves it, given its balance. It returns CodeAmountScale for a floor or ceiling more
+// precise than the currency, CodeInvalidArgument for a ceiling below the floor and for an account with either that is to be
+// unserialised, CodeAccountClosed for a closed account that is to be opened, and CodeBalanceNotZero for one with a balance or an
+// open hold that is to be closed.
+func (u AccountUpdate) Apply(a Account, balance Balance) (Account, error) {
 	if u.Name != nil {
 		a.Name = *u.Name
 	}
@@ -213,14 +242,24 @@ func (u AccountUpdate) Apply(a Account, balance decimal.Decimal) (Account, error
 		a.Floor = nil
 	}
 	if u.Floor != nil {
-		if err := checkScale(*u.Floor, a.Currency, "floor"); err != nil {
-			return a, err
-		}
 		a.Floor = u.Floor
 	}
-	if a.Floor != nil && !a.Serialised {
+	if u.RemoveCeiling {
+		a.Ceiling = nil
+	}
+	if u.Ceiling != nil {
+		a.Ceiling = u.Ceiling
+	}
+	given := "ceiling"
+	if u.Ceiling == nil {
+		given = "floor"
+	}
+	if err := checkLimits(a.Floor, a.Ceiling, a.Currency, given); err != nil {
+		return a, err
+	}
+	if (a.Floor != nil || a.Ceiling != nil) && !a.Serialised {
 		if u.Serialised != nil {
-			return a, Invalid("serialised", "%s has a floor, which needs it", a.ID)
+			return a, Invalid("serialised", "%s has a floor or a ceiling, which needs it", a.ID)
 		}
 		a.Serialised = true
 	}
@@ -231,9 +270,13 @@ func (u AccountUpdate) Apply(a Account, balance decimal.Decimal) (Account, error
 		if a.Closed {
 			return a, Errorf(CodeAccountClosed, "account %s is closed, and closing is final", a.ID)
 		}
-		if !balance.IsZero() {
+		if !balance.Posted.IsZero() {
 			return a, Errorf(CodeBalanceNotZero, "account %s has a balance of %s %s; only an account with a balance of zero can be closed",
-				a.ID, FormatAmount(balance, a.Currency.Scale), a.Currency.Code)
+				a.ID, FormatAmount(balance.Posted, a.Currency.Scale), a.Currency.Code)
+		}
+		if open := balance.Held.Add(balance.Incoming); !open.IsZero() {
+			return a, Errorf(CodeBalanceNotZero, "account %s has open holds of %s %s; only an account without can be closed",
+				a.ID, FormatAmount(open, a.Currency.Scale), a.Currency.Code)
 		}
 		a.Closed = true
 	}
@@ -242,6 +285,6 @@ func (u AccountUpdate) Apply(a Account, balance decimal.Decimal) (Account, error
 
 // Unchanged reports whether b is the same account in the same state.
 func (a Account) Unchanged(b Account) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Metadata == b.Metadata && sameFloor(a.Floor, b.Floor) &&
+	return a.ID == b.ID && a.Name == b.Name && a.Metadata == b.Metadata && sameAmount(a.Floor, b.Floor) && sameAmount(a.Ceiling, b.Ceiling) &&
 		a.Serialised == b.Serialised && a.Frozen == b.Frozen && a.Closed == b.Closed
 }

@@ -22,8 +22,9 @@ func ParseAmount(text, field string) (decimal.Decimal, error) {
 	return amount, nil
 }
 
-// ParseFloor reads the floor of an account: an amount that may also be zero or negative. It returns CodeInvalidArgument.
-func ParseFloor(text, field string) (decimal.Decimal, error) {
+// ParseBalance reads a balance, such as the floor of an account: an amount that may also be zero or negative. It returns
+// CodeInvalidArgument.
+func ParseBalance(text, field string) (decimal.Decimal, error) {
 	return parseDecimal(strings.TrimPrefix(text, "-"), text, field)
 }
 
@@ -73,6 +74,11 @@ func validateAmount(amount decimal.Decimal, field string) error {
 	if !amount.IsPositive() {
 		return Invalid(field, "%s is not positive", clip(amount.String()))
 	}
+	return validateDigits(amount, field)
+}
+
+// validateDigits checks the size of an amount or balance as it would be written.
+func validateDigits(amount decimal.Decimal, field string) error {
 	// The exponent first: writing out 1e1000000 to count its digits would take a megabyte.
 	if amount.Exponent() > MaxDigits || amount.Exponent() < -MaxDigits || countDigits(amount.StringFixed(-amount.Exponent())) > MaxDigits {
 		return Invalid(field, "has more than %d digits", MaxDigits)

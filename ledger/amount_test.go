@@ -59,13 +59,13 @@ func TestParseAmount(t *testing.T) {
 	}
 }
 
-func TestParseFloor(t *testing.T) {
+func TestParseBalance(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"0": "0", "0.00": "0.00", "-5": "-5", "-0.01": "-0.01", "100": "100", "-" + nines: "-" + nines, "-0": "0",
 		"-" + nines[:37] + ".9": "-" + nines[:37] + ".9",
 	} {
-		floor, err := ledger.ParseFloor(text, "floor")
+		floor, err := ledger.ParseBalance(text, "floor")
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if got := ledger.FormatWritten(floor); got != want {
@@ -73,7 +73,7 @@ func TestParseFloor(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "-", "--5", "+5", "- 5", "-05", "-.5", "-5.", "1e3", " 0", "none", "-" + nines + "9", "-0." + nines, "-৫"} {
-		if floor, err := ledger.ParseFloor(text, "floor"); err == nil {
+		if floor, err := ledger.ParseBalance(text, "floor"); err == nil {
 			t.Errorf("%.50q is read as %s", text, floor)
 		} else if got := fieldOf(t, err, ledger.CodeInvalidArgument); got != "floor" {
 			t.Errorf("%.50q: the error is about %s", text, got)
@@ -133,7 +133,7 @@ func FuzzParseAmount(f *testing.F) {
 		if got := ledger.FormatWritten(amount); got != text {
 			t.Errorf("%q is written as %q", text, got)
 		}
-		floor, err := ledger.ParseFloor("-"+text, "floor")
+		floor, err := ledger.ParseBalance("-"+text, "floor")
 		if err != nil || !floor.Equal(amount.Neg()) {
 			t.Errorf("-%s as a floor: %s %v", text, floor, err)
 		}

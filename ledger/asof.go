@@ -36,4 +36,4 @@ func (a AsOf) Validate() error {
 	return nil
 }
 
-func outOfRange(t *time.Time) bool { return t != nil && (t.Year() < 1 || t.Year() > 9999) }
+func outOfRange(t *time.Time) bool { return t != nil && (t.UTC().Year() < 1 || t.UTC().Year() > 9999) }

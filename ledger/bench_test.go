@@ -38,7 +38,7 @@ func benchBooks(floored bool) *ledger.Books {
 		if floored {
 			a.Floor = &none
 		}
-		books.AddAccount(&a, decimal.New(1, 12))
+		books.AddAccount(&a, ledger.Funds{Posted: decimal.New(1, 12)})
 	}
 	return books
 }

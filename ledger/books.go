@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shopspring/decimal"
 )
@@ -15,12 +16,35 @@ import (
 type Books struct {
 	accounts  map[AccountID]*bookAccount
 	transfers map[TransferID]*Transfer
+	origins   map[TransferID]*origin
 	decided   []*Transfer
+	now       time.Time
+	undo      *undo
+}
+
+// Funds are what an account has, in its normal direction: see Balance.
+type Funds struct {
+	Posted, Held, Incoming decimal.Decimal
+	// Last is the sequence of the last transfer that changed any of these.
+	Last int64
 }
 
 type bookAccount struct {
 	*Account
-	balance decimal.Decimal
+	Funds
+}
+
+// available is what a floor is compared with, and expected what a ceiling is.
+func (a *bookAccount) available() decimal.Decimal { return a.Posted.Sub(a.Held) }
+func (a *bookAccount) expected() decimal.Decimal  { return a.Posted.Add(a.Incoming) }
+
+// touched is the last transfer of an account that an earlier transfer of the batch has changed: its number is not drawn yet.
+const touched = -1
+
+// origin is a transfer that others are steps of, and what has become of it.
+type origin struct {
+	*Transfer
+	Progress
 }
 
 // NewBooks makes empty books, with room for so many accounts and transfers.
@@ -31,47 +55,102 @@ func NewBooks(accounts, transfers int) *Books {
 	}
 }
 
-// AddAccount enters an account, which must not change any more, and its balance in the normal direction. The balance matters
-// only if it has a floor.
-func (b *Books) AddAccount(a *Account, balance decimal.Decimal) {
-	b.accounts[a.ID] = &bookAccount{Account: a, balance: balance}
+// AddAccount enters an account, which must not change any more, and its funds. These matter only if it is serialised, and only if
+// it has a floor or a ceiling, or a transfer asks for them: see TransferSpec.NeedsFunds.
+func (b *Books) AddAccount(a *Account, funds Funds) {
+	b.accounts[a.ID] = &bookAccount{Account: a, Funds: funds}
 }
 
 // AddTransfer enters the record of a transfer that was decided earlier.
 func (b *Books) AddTransfer(t *Transfer) { b.transfers[t.ID] = t }
 
+// AddOrigin enters a transfer that the batch has steps of, and all its posted steps in their order. One that is decided by the batch
+// itself need not be entered.
+func (b *Books) AddOrigin(t *Transfer, steps []*Transfer) {
+	if b.origins == nil {
+		b.origins = map[TransferID]*origin{}
+	}
+	b.origins[t.ID] = &origin{t, ProgressOf(t, steps)}
+}
+
+// SetClock enters the time at which deadlines are judged.
+func (b *Books) SetClock(now time.Time) { b.now = now }
+
 // Decided returns the transfers that Decide has newly decided, in the order of decision. They have no sequence yet.
 func (b *Books) Decided() []*Transfer { return b.decided }
+
+// NeedsFunds lists the accounts whose funds the request asks for beyond their floors and ceilings.
+func (s TransferSpec) NeedsFunds() []AccountID {
+	if s.Terms == nil {
+		return nil
+	}
+	var ids []AccountID
+	for _, c := range s.Terms.Conditions {
+		ids = append(ids, c.Account)
+	}
+	if s.Terms.Balancing {
+		for _, e := range s.Entries {
+			ids = append(ids, e.Account)
+		}
+	}
+	return ids
+}
 
 // Decide judges one well-formed request (see TransferSpec.Validate) by one caller. It returns the record of its id and
 // whether that was there before: a new record, posted or refused, or the first answer again.
 //
 // It returns CodeAlreadyExists if the id is taken by other content, naming the fields that differ to the caller who posted
-// the record, and to no one else; and, with nothing decided, CodeAccountNotFound, CodeCurrencyMismatch,
-// CodeAmountScale or CodeUnbalanced.
+// the record, and to no one else; and, with nothing decided, CodeAccountNotFound, CodeCurrencyMismatch, CodeAmountScale,
+// CodeUnbalanced, CodeTransferNotFound for an origin, CodeWrongOrigin, CodeNotSerialised; CodeHoldEnded for the expiry of a hold that
+// has ended, and CodeConflict for one whose deadline is still to come; CodeInvalidArgument for a balancing transfer whose amount
+// nothing limits.
 func (b *Books) Decide(spec TransferSpec, caller string) (record *Transfer, replayed bool, err error) {
-	record, taken := b.transfers[spec.ID]
-	if taken {
-		if err := sameRequest(record, spec, caller); err != nil {
-			return nil, false, err
-		}
+	record, err = b.recorded(spec, caller)
+	if record != nil || err != nil {
+		return record, record != nil, err
 	}
-	// Also for a retry: what is no amount of its currency was never what was posted, whatever its value.
-	entries, err := b.resolve(spec.Entries)
+	if spec.Kind().IsStep() {
+		record, err = b.decideStep(spec)
+	} else {
+		record, err = b.decideEntries(spec)
+	}
 	if err != nil {
 		return nil, false, err
 	}
-	if taken {
-		return record, true, nil
-	}
-	spec.Entries = entries
-	record = &Transfer{TransferSpec: spec, Caller: caller, Refusal: b.judge(entries)}
-	if record.Refusal == nil {
-		b.apply(entries)
-	}
-	b.transfers[spec.ID] = record
-	b.decided = append(b.decided, record)
+	record.Caller = caller
+	b.enter(record)
 	return record, false, nil
+}
+
+// enter takes a new record into the books.
+func (b *Books) enter(record *Transfer) {
+	if record.Refusal == nil {
+		b.apply(record)
+	}
+	b.transfers[record.ID] = record
+	b.decided = append(b.decided, record)
+}
+
+// recorded gives the record that a request repeats, or nil if its id is free.
+func (b *Books) recorded(spec TransferSpec, caller string) (*Transfer, error) {
+	record, taken := b.transfers[spec.ID]
+	if !taken {
+		return nil, nil
+	}
+	if err := sameRequest(record, spec, caller); err != nil {
+		return nil, err
+	}
+	// What is no amount of its currency was never what was posted, whatever its value.
+	if spec.Kind().IsStep() {
+		if err := spec.Terms.checkScale(record.Entries[0].Currency); err != nil {
+			return nil, err
+		}
+		return record, nil
+	}
+	if _, err := b.resolve(spec); err != nil {
+		return nil, err
+	}
+	return record, nil
 }
 
 func sameRequest(record *Transfer, spec TransferSpec, caller string) error {
@@ -87,8 +166,10 @@ func sameRequest(record *Transfer, spec TransferSpec, caller string) error {
 	return nil
 }
 
-// resolve checks the entries against the immutable facts of their accounts, and gives them their currency.
-func (b *Books) resolve(entries []Entry) ([]Entry, error) {
+// resolve checks the entries, and what is expected of their accounts, against the immutable facts of these, and gives the entries
+// their currency.
+func (b *Books) resolve(spec TransferSpec) ([]Entry, error) {
+	entries := spec.Entries
 	resolved := slices.Clone(entries)
 	var missing []Violation
 	for i, e := range entries {
@@ -114,7 +195,18 @@ func (b *Books) resolve(entries []Entry) ([]Entry, error) {
 	if debit, credit := resolved[0].Currency.Code, resolved[1].Currency.Code; isSimple(resolved) && debit != credit {
 		return nil, violation(CodeCurrencyMismatch, "currency", "the debit account is in %s, the credit account in %s", debit, credit)
 	}
-	return resolved, checkBalanced(resolved)
+	if err := checkBalanced(resolved); err != nil || spec.Terms == nil {
+		return resolved, err
+	}
+	for i, c := range spec.Terms.Conditions {
+		if c.Balance == nil {
+			continue
+		}
+		if err := checkScale(*c.Balance, b.accounts[c.Account].Currency, ConditionField(i, "balance")); err != nil {
+			return nil, err
+		}
+	}
+	return resolved, nil
 }
 
 // checkBalanced returns CodeUnbalanced unless debits and credits agree in each currency.
@@ -146,9 +238,138 @@ func checkBalanced(entries []Entry) error {
 	return violation(CodeUnbalanced, "entries", "debits minus credits is off in %s; each currency must balance", strings.Join(off, ", "))
 }
 
+// decideEntries judges a request that brings its entries: a plain transfer or a hold.
+func (b *Books) decideEntries(spec TransferSpec) (*Transfer, error) {
+	entries, err := b.resolve(spec)
+	if err != nil {
+		return nil, err
+	}
+	spec.Entries = entries
+	record := &Transfer{TransferSpec: spec}
+	t := spec.Terms
+	if t == nil {
+		record.Refusal = b.judge(entries)
+		return record, nil
+	}
+	// First whether it can be decided at all.
+	if err := b.checkFundsKnown(spec); err != nil {
+		return nil, err
+	}
+	if record.Refusal = b.judgeOpen(entries); record.Refusal != nil {
+		return record, nil
+	}
+	if record.Refusal = b.judgeConditions(t.Conditions); record.Refusal != nil {
+		return record, nil
+	}
+	if t.Kind == Hold {
+		record.Step = b.newHold(spec)
+		if record.Step.Deadline != nil && !b.now.Before(*record.Step.Deadline) {
+			record.Refusal = &Refusal{Reason: CodeHoldExpired}
+		} else {
+			record.Refusal = b.judgeFunds(entries)
+		}
+		if record.Refusal != nil {
+			record.Step = nil
+		}
+		return record, nil
+	}
+	if t.Balancing {
+		amount, refusal := b.room(entries)
+		if refusal != nil {
+			record.Refusal = refusal
+			return record, nil
+		}
+		record.Entries = withAmount(entries, amount)
+	}
+	record.Refusal = b.judgeFunds(record.Entries)
+	return record, nil
+}
+
+// newHold gives what a hold does. A deadline that counts from posted_at is known when that is.
+func (b *Books) newHold(spec TransferSpec) *Step {
+	step := &Step{Reserved: spec.Entries[0].Amount}
+	if at := spec.Terms.ExpiresAt; at != nil {
+		utc := at.UTC()
+		step.Deadline = &utc
+	}
+	return step
+}
+
+// judgeConditions compares accounts with what the caller expects of them.
+func (b *Books) judgeConditions(conditions []Condition) *Refusal {
+	for _, c := range conditions {
+		a := b.accounts[c.Account]
+		if c.Balance != nil && !c.Balance.Equal(a.Posted) || c.Version != nil && *c.Version != a.Last {
+			return &Refusal{Reason: CodeConditionFailed, Account: c.Account}
+		}
+	}
+	return nil
+}
+
+// checkFundsKnown returns an error unless the funds that the request asks for are known. At least one account must limit a balancing
+// transfer.
+func (b *Books) checkFundsKnown(spec TransferSpec) error {
+	for i, c := range spec.Terms.Conditions {
+		if !b.accounts[c.Account].Serialised {
+			return notSerialised(ConditionField(i, "account"), c.Account)
+		}
+	}
+	if !spec.Terms.Balancing {
+		return nil
+	}
+	decreased := -1
+	for i, e := range spec.Entries {
+		a := b.accounts[e.Account]
+		switch down := a.Type.NormalBalance() != e.Direction; {
+		case down && a.Serialised, !down && a.Ceiling != nil:
+			return nil
+		case down:
+			decreased = i
+		}
+	}
+	if decreased >= 0 {
+		return notSerialised(fieldOf(spec.Entries, decreased, "account"), spec.Entries[decreased].Account)
+	}
+	return Invalid("balancing", "cannot be asked here: the transfer decreases neither account, and neither has a ceiling")
+}
+
+func notSerialised(field string, id AccountID) error {
+	return violation(CodeNotSerialised, field, "%s is not serialised, so what it has is not known while a transfer is decided: set serialised, "+
+		"or a floor or a ceiling", id)
+}
+
+// room gives how much of the amount of a pair can be moved: as far down as an account that it decreases has a floor, or to zero if
+// that is serialised without one, and as far up as the other has a ceiling.
+func (b *Books) room(entries []Entry) (decimal.Decimal, *Refusal) {
+	room := entries[0].Amount
+	for _, e := range entries {
+		a := b.accounts[e.Account]
+		reason, left := CodeInsufficientFunds, a.available()
+		switch {
+		case a.Type.NormalBalance() == e.Direction && a.Ceiling != nil:
+			reason, left = CodeCeilingExceeded, a.Ceiling.Sub(a.expected())
+		case a.Type.NormalBalance() == e.Direction, !a.Serialised:
+			continue
+		case a.Floor != nil:
+			left = left.Sub(*a.Floor)
+		}
+		if room = decimal.Min(room, left); !room.IsPositive() {
+			return room, &Refusal{Reason: reason, Account: e.Account}
+		}
+	}
+	return room, nil
+}
+
 // judge applies the rules that depend on the state of the books. Accounts that take no such entry at all come before
 // accounts without the funds; among them the first in the order of the entries gives the reason.
 func (b *Books) judge(entries []Entry) *Refusal {
+	if refusal := b.judgeOpen(entries); refusal != nil {
+		return refusal
+	}
+	return b.judgeFunds(entries)
+}
+
+func (b *Books) judgeOpen(entries []Entry) *Refusal {
 	for _, e := range entries {
 		switch a := b.accounts[e.Account]; {
 		case a.Closed:
@@ -157,14 +378,23 @@ func (b *Books) judge(entries []Entry) *Refusal {
 			return &Refusal{Reason: CodeAccountFrozen, Account: e.Account}
 		}
 	}
+	return nil
+}
+
+// judgeFunds compares what the entries leave available with the floors, and what they may bring an account to with the
+// ceilings. A hold takes as much of either as if it moved its entries.
+func (b *Books) judgeFunds(entries []Entry) *Refusal {
 	for _, e := range entries {
 		a := b.accounts[e.Account]
-		if a.Floor == nil {
+		if a.Floor == nil && a.Ceiling == nil {
 			continue
 		}
 		change := b.change(entries, e.Account)
-		if change.IsNegative() && a.balance.Add(change).LessThan(*a.Floor) {
+		if a.Floor != nil && change.IsNegative() && a.available().Add(change).LessThan(*a.Floor) {
 			return &Refusal{Reason: CodeInsufficientFunds, Account: e.Account}
+		}
+		if a.Ceiling != nil && change.IsPositive() && a.expected().Add(change).GreaterThan(*a.Ceiling) {
+			return &Refusal{Reason: CodeCeilingExceeded, Account: e.Account}
 		}
 	}
 	return nil
@@ -181,10 +411,30 @@ func (b *Books) change(entries []Entry, id AccountID) decimal.Decimal {
 	return sum
 }
 
-func (b *Books) apply(entries []Entry) {
-	for _, e := range entries {
-		if a := b.accounts[e.Account]; a.Floor != nil {
-			a.balance = a.balance.Add(a.Type.Signed(e.Direction, e.Amount))
+// apply changes the accounts and the origin as a posted transfer says.
+func (b *Books) apply(t *Transfer) {
+	kind := t.Kind()
+	for _, e := range t.Entries {
+		a := b.accounts[e.Account]
+		if !a.Serialised {
+			continue
 		}
+		b.undo.account(a)
+		a.Last = touched
+		if kind.Moves() {
+			a.Posted = a.Posted.Add(a.Type.Signed(e.Direction, e.Amount))
+		}
+		switch {
+		case t.Step == nil || t.Step.Reserved.IsZero():
+		case a.Type.NormalBalance() == e.Direction:
+			a.Incoming = a.Incoming.Add(t.Step.Reserved)
+		default:
+			a.Held = a.Held.Add(t.Step.Reserved)
+		}
+	}
+	if kind.IsStep() {
+		o := b.origins[t.Origin()]
+		b.undo.origin(o)
+		o.add(t)
 	}
 }

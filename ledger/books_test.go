@@ -27,7 +27,7 @@ func page() *ledger.Books {
 		if change != nil {
 			change(&a)
 		}
-		b.AddAccount(&a, amount(balance))
+		b.AddAccount(&a, ledger.Funds{Posted: amount(balance)})
 	}
 	floor := func(text string) func(*ledger.Account) {
 		return func(a *ledger.Account) { a.Floor, a.Serialised = pointer(amount(text)), true }
@@ -61,7 +61,7 @@ func verdict(r *ledger.Transfer, replayed bool, err error) string {
 	if r.Refusal != nil {
 		words = append(words, string(r.Refusal.Reason), string(r.Refusal.Account))
 	}
-	return strings.Join(words, " ")
+	return strings.TrimSpace(strings.Join(words, " ")) // A refusal may be about no account.
 }
 
 func TestBooks_Decide(t *testing.T) {
@@ -264,9 +264,9 @@ func TestBooks_Model(t *testing.T) {
 			"c": {ledger.Liability, amount("0"), amount("-5")}, "d": {ledger.Asset, amount("0"), amount("20")},
 		}
 		for id, a := range accounts {
-			b.AddAccount(&ledger.Account{ID: id, Type: a.kind, Currency: bdt, Floor: &a.floor, Serialised: true, Frozen: ledger.FrozenNone}, a.balance)
+			b.AddAccount(&ledger.Account{ID: id, Type: a.kind, Currency: bdt, Floor: &a.floor, Serialised: true, Frozen: ledger.FrozenNone}, ledger.Funds{Posted: a.balance})
 		}
-		b.AddAccount(&ledger.Account{ID: "free", Type: ledger.Equity, Currency: bdt, Frozen: ledger.FrozenNone}, decimal.Zero)
+		b.AddAccount(&ledger.Account{ID: "free", Type: ledger.Equity, Currency: bdt, Frozen: ledger.FrozenNone}, ledger.Funds{})
 		ids := slices.Sorted(maps.Keys(accounts))
 		records := map[ledger.TransferID]*ledger.Transfer{}
 		for range rapid.IntRange(1, 30).Draw(t, "transfers") {

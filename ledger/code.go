@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Code is the one string by which an error is known from the rule that raised it to the reason of a gRPC ErrorInfo. A Code is itself an error, so that errors.Is(err, CodeAccountNotFound) works on both sides of the wire.
+// Code is the one string by which an error is known from the rule that raised it to the reason of a gRPC ErrorInfo. A Code is itself
+// an error, so that errors.Is(err, CodeAccountNotFound) works on both sides of the wire.
 //
 // Some codes are also the reason of a recorded refusal; see Reasons.
 type Code string
@@ -37,10 +38,34 @@ const (
 	CodeAlreadyExists Code = "ALREADY_EXISTS"
 	// CodeInsufficientFunds: the account would go below its floor.
 	CodeInsufficientFunds Code = "INSUFFICIENT_FUNDS"
+	// CodeCeilingExceeded: the account would go above its ceiling.
+	CodeCeilingExceeded Code = "CEILING_EXCEEDED"
 	// CodeAccountClosed: the account is closed.
 	CodeAccountClosed Code = "ACCOUNT_CLOSED"
 	// CodeAccountFrozen: the account is frozen on the side that the entry is on.
 	CodeAccountFrozen Code = "ACCOUNT_FROZEN"
+	// CodeConditionFailed: an account is not as a condition of the transfer says.
+	CodeConditionFailed Code = "CONDITION_FAILED"
+	// CodeHoldEnded: the hold has been captured, voided or expired.
+	CodeHoldEnded Code = "HOLD_ENDED"
+	// CodeHoldExpired: the deadline of the hold has passed.
+	CodeHoldExpired Code = "HOLD_EXPIRED"
+	// CodeCaptureExceedsHold: the capture is for more than the hold has left.
+	CodeCaptureExceedsHold Code = "CAPTURE_EXCEEDS_HOLD"
+	// CodeRefundedChanged: something else has been refunded before than expected_refunded says.
+	CodeRefundedChanged Code = "REFUNDED_CHANGED"
+	// CodeRefundExceedsRest: the refund is for more than is left of the original.
+	CodeRefundExceedsRest Code = "REFUND_EXCEEDS_REST"
+	// CodeAlreadyReversed: the original has been reversed.
+	CodeAlreadyReversed Code = "ALREADY_REVERSED"
+	// CodeAlreadyRefunded: the original has been refunded, if only in part, and so cannot be reversed.
+	CodeAlreadyRefunded Code = "ALREADY_REFUNDED"
+	// CodeWrongOrigin: the transfer that a step names can have no such step, and never could. Nothing was written.
+	CodeWrongOrigin Code = "WRONG_ORIGIN"
+	// CodeNotSerialised: the balance of an account is not known while a transfer is decided, and is needed. Nothing was written.
+	CodeNotSerialised Code = "NOT_SERIALISED"
+	// CodeAtomicCallRefused: another transfer of the atomic call could not be posted. Nothing was written of this one.
+	CodeAtomicCallRefused Code = "ATOMIC_CALL_REFUSED"
 	// CodeBalanceNotZero: an account with a balance cannot be closed. Nothing was written.
 	CodeBalanceNotZero Code = "BALANCE_NOT_ZERO"
 	// CodeConflict: retries of a serialization failure or deadlock are spent. Open.
@@ -61,7 +86,9 @@ const (
 var codes = []Code{
 	CodeInvalidArgument, CodeUnbalanced, CodeCurrencyMismatch, CodeAmountScale, CodeUnauthenticated, CodePermissionDenied,
 	CodeLedgerNotFound, CodeAccountNotFound, CodeTransferNotFound, CodeCurrencyNotFound, CodeAlreadyExists,
-	CodeInsufficientFunds, CodeAccountClosed, CodeAccountFrozen, CodeBalanceNotZero, CodeConflict, CodeOverloaded,
+	CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodeConditionFailed, CodeHoldEnded,
+	CodeHoldExpired, CodeCaptureExceedsHold, CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
+	CodeWrongOrigin, CodeNotSerialised, CodeAtomicCallRefused, CodeBalanceNotZero, CodeConflict, CodeOverloaded,
 	CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal,
 }
 

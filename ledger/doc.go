@@ -17,6 +17,14 @@
 // as posted or as refused, and recorded; each later request of that id with the same content gets the recorded answer
 // again, and one with other content gets CodeAlreadyExists and changes nothing. Books.Decide holds these rules.
 //
+// # Steps
+//
+// A transfer has a Kind. A hold reserves its amount, and moves nothing; captures, a void or an expiry are its steps. Refunds, or one
+// reversal, are the steps of a transfer that moved money. A step names its origin, and is a transfer with an id of its own: what it
+// moves or releases follows from the origin and the steps before it, which Progress sums up. Terms has what else a request asks for:
+// to move as much as there is, or only if an account is as its caller believes. Books.DecideAtomically judges several requests, all
+// or nothing.
+//
 // # Amounts
 //
 // Amounts are exact decimals (shopspring/decimal). Nothing here rounds: an amount with more decimals than its currency has

@@ -330,6 +330,22 @@ func TestAccountSpec(t *testing.T) {
 	if err != nil || !account.Serialised || account.Frozen != ledger.FrozenNone || account.Currency != bdt || account.Closed {
 		t.Errorf("with a floor: %+v %v", account, err)
 	}
+	good.Ceiling = pointer(amount("-5"))
+	if account, err = good.Resolve(bdt); err != nil || !account.Ceiling.Equal(*good.Floor) {
+		t.Errorf("with a ceiling at the floor: %+v %v", account, err)
+	}
+	good.Ceiling = pointer(amount("-5.01"))
+	if _, err := good.Resolve(bdt); fault(err) != invalid("ceiling") {
+		t.Errorf("a ceiling below the floor: %v", err)
+	}
+	good.Ceiling = pointer(amount("5.000"))
+	if _, err := good.Resolve(bdt); fault(err) != "AMOUNT_SCALE ceiling" {
+		t.Errorf("a ceiling of three decimals: %v", err)
+	}
+	good.Floor, good.Ceiling = nil, pointer(amount("5"))
+	if account, err = good.Resolve(bdt); err != nil || !account.Serialised || account.Floor != nil {
+		t.Errorf("with a ceiling: %+v %v", account, err)
+	}
 	good.Floor = pointer(amount("0.000"))
 	if _, err := good.Resolve(bdt); fault(err) != "AMOUNT_SCALE floor" {
 		t.Errorf("a floor of three decimals: %v", err)
@@ -342,6 +358,8 @@ func TestAccountUpdate(t *testing.T) {
 	plain := ledger.Account{ID: "wallet:a", Type: ledger.Liability, Currency: bdt, Name: "A", Frozen: ledger.FrozenNone}
 	floored := plain
 	floored.Floor, floored.Serialised = pointer(amount("5")), true
+	capped := plain
+	capped.Ceiling, capped.Serialised = pointer(amount("5")), true
 	closed := plain
 	closed.Closed = true
 	with := func(a ledger.Account, change func(*ledger.Account)) ledger.Account {
@@ -362,6 +380,14 @@ func TestAccountUpdate(t *testing.T) {
 		"floor removed":        {floored, ledger.AccountUpdate{RemoveFloor: true}, "0", with(plain, func(a *ledger.Account) { a.Serialised = true }), "", true},
 		"floor and lock gone":  {floored, ledger.AccountUpdate{RemoveFloor: true, Serialised: pointer(false)}, "0", plain, "", true},
 		"floor too fine":       {plain, ledger.AccountUpdate{Floor: pointer(amount("5.001"))}, "0", plain, "AMOUNT_SCALE floor", true},
+		"ceiling":              {plain, ledger.AccountUpdate{Ceiling: pointer(amount("5"))}, "9", capped, "", true},
+		"ceiling removed":      {capped, ledger.AccountUpdate{RemoveCeiling: true}, "0", with(plain, func(a *ledger.Account) { a.Serialised = true }), "", true},
+		"ceiling too fine":     {plain, ledger.AccountUpdate{Ceiling: pointer(amount("5.001"))}, "0", plain, "AMOUNT_SCALE ceiling", true},
+		"ceiling at the floor": {floored, ledger.AccountUpdate{Ceiling: pointer(amount("5.0"))}, "0", with(floored, func(a *ledger.Account) { a.Ceiling = pointer(amount("5")) }), "", true},
+		"ceiling below it":     {floored, ledger.AccountUpdate{Ceiling: pointer(amount("4.99"))}, "0", floored, invalid("ceiling"), true},
+		"floor above it":       {capped, ledger.AccountUpdate{Floor: pointer(amount("5.01"))}, "0", capped, invalid("floor"), true},
+		"one for the other":    {capped, ledger.AccountUpdate{Floor: pointer(amount("5")), RemoveCeiling: true}, "0", floored, "", true},
+		"capped, unserialised": {capped, ledger.AccountUpdate{Serialised: pointer(false)}, "0", capped, invalid("serialised"), true},
 		"unserialised":         {floored, ledger.AccountUpdate{Serialised: pointer(false)}, "0", floored, invalid("serialised"), true},
 		"frozen":               {plain, ledger.AccountUpdate{Frozen: pointer(ledger.FrozenBoth)}, "9", with(plain, func(a *ledger.Account) { a.Frozen = ledger.FrozenBoth }), "", true},
 		"closed":               {plain, ledger.AccountUpdate{Closed: pointer(true)}, "0", closed, "", true},
@@ -378,7 +404,7 @@ func TestAccountUpdate(t *testing.T) {
 		if c.update.ChangesRules() != c.rules {
 			t.Errorf("%s: ChangesRules is %t", name, !c.rules)
 		}
-		got, err := c.update.Apply(c.before, amount(c.balance))
+		got, err := c.update.Apply(c.before, ledger.Balance{Posted: amount(c.balance)})
 		if want := stdcmp.Or(c.fault, "OK"); fault(err) != want {
 			t.Errorf("%s: got %s, want %s", name, fault(err), want)
 			continue
@@ -389,7 +415,7 @@ func TestAccountUpdate(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if again, err := c.update.Apply(got, amount(c.balance)); err != nil || !again.Unchanged(got) {
+		if again, err := c.update.Apply(got, ledger.Balance{Posted: amount(c.balance)}); err != nil || !again.Unchanged(got) {
 			t.Errorf("%s, twice: %+v %v", name, again, err)
 		}
 		if got.Unchanged(c.before) != cmp.Equal(got, c.before) {
@@ -400,14 +426,34 @@ func TestAccountUpdate(t *testing.T) {
 		update ledger.AccountUpdate
 		want   string
 	}{
-		"nothing":               {ledger.AccountUpdate{}, invalid("account")},
-		"floor set and removed": {ledger.AccountUpdate{Floor: pointer(amount("1")), RemoveFloor: true}, invalid("floor")},
-		"frozen unknown":        {ledger.AccountUpdate{Frozen: pointer(ledger.Frozen("all"))}, invalid("frozen")},
-		"name too long":         {ledger.AccountUpdate{Name: pointer(strings.Repeat("x", 257))}, invalid("name")},
+		"nothing":                  {ledger.AccountUpdate{}, invalid("account")},
+		"floor set and removed":    {ledger.AccountUpdate{Floor: pointer(amount("1")), RemoveFloor: true}, invalid("floor")},
+		"ceiling, set and removed": {ledger.AccountUpdate{Ceiling: pointer(amount("1")), RemoveCeiling: true}, invalid("ceiling")},
+		"frozen unknown":           {ledger.AccountUpdate{Frozen: pointer(ledger.Frozen("all"))}, invalid("frozen")},
+		"name too long":            {ledger.AccountUpdate{Name: pointer(strings.Repeat("x", 257))}, invalid("name")},
 	} {
 		if got := fault(c.update.Validate()); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// An account with open holds stays open: what they reserve has to go somewhere.
+func TestAccountUpdate_CloseWithHolds(t *testing.T) {
+	t.Parallel()
+	account := ledger.Account{ID: "wallet:a", Type: ledger.Liability, Currency: ledger.Currency{Code: "BDT", Scale: 2}, Frozen: ledger.FrozenNone}
+	for want, balance := range map[string]ledger.Balance{
+		"account wallet:a has a balance of 5.00 BDT; only an account with a balance of zero can be closed": {Posted: amount("5"), Held: amount("5")},
+		"account wallet:a has open holds of 5.00 BDT; only an account without can be closed":               {Incoming: amount("5")},
+		"account wallet:a has open holds of 0.50 BDT; only an account without can be closed":               {Held: amount("0.5")},
+	} {
+		_, err := ledger.AccountUpdate{Closed: pointer(true)}.Apply(account, balance)
+		if ledger.CodeOf(err) != ledger.CodeBalanceNotZero || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if got := (ledger.Balance{Posted: amount("5"), Held: amount("7.5"), Incoming: amount("1")}).Available(); !got.Equal(amount("-2.5")) {
+		t.Errorf("available: %s", got)
 	}
 }
 
@@ -432,6 +478,7 @@ func TestAccount_Differences(t *testing.T) {
 		"floor":      {func(a *ledger.Account) { a.Floor = pointer(amount("5.01")) }, []string{"floor"}},
 		"no floor":   {func(a *ledger.Account) { a.Floor = nil }, []string{"floor"}},
 		"serialised": {func(a *ledger.Account) { a.Serialised = false }, []string{"serialised"}},
+		"ceiling":    {func(a *ledger.Account) { a.Ceiling = pointer(amount("9")) }, []string{"ceiling"}},
 	} {
 		other := base
 		c.change(&other)

@@ -37,6 +37,9 @@ type TransferSpec struct {
 	EffectiveAt *time.Time
 	Description string
 	Metadata    Metadata
+	// Terms is what the request asks for beyond moving its entries; nil for nothing. The entries of a step (see Kind.IsStep)
+	// follow from its origin: a request has none.
+	Terms *Terms
 }
 
 // Simple is the shorthand for the common case: one debit and one credit of the same amount.
@@ -62,17 +65,17 @@ func isSimple(entries []Entry) bool {
 
 // Validate returns CodeInvalidArgument unless the request is well-formed. It looks at the request only, not at the books.
 func (s TransferSpec) Validate() error {
-	if err := s.ID.Validate("transfer_id"); err != nil {
+	if err := s.validateID(); err != nil {
 		return err
+	}
+	if err := s.validateRest(); err != nil {
+		return err
+	}
+	if s.Kind().IsStep() {
+		return s.validateTerms()
 	}
 	if len(s.Entries) < 2 || len(s.Entries) > MaxEntries {
 		return Invalid("entries", "has %d entries, want 2 to %d", len(s.Entries), MaxEntries)
-	}
-	if err := validateText(s.Description, "description", MaxDescription); err != nil {
-		return err
-	}
-	if err := validateTime(s.EffectiveAt, "effective_at"); err != nil {
-		return err
 	}
 	for i, e := range s.Entries {
 		if err := e.validate(); err != nil {
@@ -82,7 +85,24 @@ func (s TransferSpec) Validate() error {
 	if i := onBothSides(s.Entries); i >= 0 {
 		return atEntry(s.Entries, i, Invalid("account", "%s is on both sides of the transfer", s.Entries[i].Account))
 	}
+	if s.Terms != nil {
+		return s.validateTerms()
+	}
 	return nil
+}
+
+func (s TransferSpec) validateID() error {
+	if s.Kind() == Expiry { // Its id is of Khata's own.
+		return s.ID.ValidateFormat("transfer_id")
+	}
+	return s.ID.Validate("transfer_id")
+}
+
+func (s TransferSpec) validateRest() error {
+	if err := validateText(s.Description, "description", MaxDescription); err != nil {
+		return err
+	}
+	return validateTime(s.EffectiveAt, "effective_at")
 }
 
 // onBothSides returns the first entry whose account was on the other side before, or -1.
@@ -165,14 +185,19 @@ const (
 
 // Refusal is why a transfer was refused: a code that is also a reason, and the account that it is about.
 type Refusal struct {
-	// Reason is CodeInsufficientFunds, CodeAccountClosed or CodeAccountFrozen.
-	Reason  Code
+	// Reason is one of Reasons.
+	Reason Code
+	// Account is "" where the reason is about the transfer's origin.
 	Account AccountID
 }
 
 // Reasons returns every reason of a refusal.
 func Reasons() []Code {
-	return []Code{CodeInsufficientFunds, CodeAccountClosed, CodeAccountFrozen}
+	return []Code{
+		CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodeConditionFailed,
+		CodeHoldEnded, CodeHoldExpired, CodeCaptureExceedsHold,
+		CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
+	}
 }
 
 // Transfer is the record of a decided transfer. Once it has a sequence, nothing in it ever changes.
@@ -186,6 +211,11 @@ type Transfer struct {
 	PostedAt time.Time
 	// Caller is the authenticated name of who posted it.
 	Caller string
+	// Step is what a posted transfer of another kind than Plain did; nil otherwise.
+	Step *Step
+	// Atomic reports whether the transfer was refused as the culprit of an atomic call: it was judged as if what came before it in
+	// the call had been posted.
+	Atomic bool
 }
 
 // Outcome is Posted or Refused.
@@ -202,22 +232,48 @@ type Balance struct {
 	Currency Currency
 	// Posted is the sum of the entries, in the account's normal direction.
 	Posted decimal.Decimal
-	// Version is the sequence of the last entry in that sum; 0 where there is none. Of a balance as of an effective time it is
-	// that of the account's last entry through AsOf: only a later one can change the balance.
+	// Held is what open holds have reserved of it, and Incoming what open holds will add to it if they are captured.
+	Held, Incoming decimal.Decimal
+	// Version is the sequence of the last transfer that changed any of these; 0 where there is none. Of a balance as of an effective
+	// time it is that of the last one through AsOf: only a later one can change the balance.
 	Version int64
 	// AsOf is the number of the last transfer that the balance takes notice of, if it was asked for as of a point; otherwise 0.
 	AsOf int64
 }
 
+// Available is what is posted and not held. A floor is compared with it.
+func (b Balance) Available() decimal.Decimal { return b.Posted.Sub(b.Held) }
+
 // Differences names the fields in which a request differs from the record of its id: entries by value and without their
 // order, the time to the instant, metadata by meaning. It is empty when the request repeats the record.
 func (t *Transfer) Differences(s TransferSpec) []Violation {
 	var diff differences
-	diff.entries(t.Entries, s.Entries)
+	if t.Terms != nil || s.Terms != nil {
+		diff.terms(t.TransferSpec, s)
+		if len(diff) > 0 && diff[0].Field == "kind" {
+			return diff
+		}
+	}
+	switch {
+	case t.Kind().IsStep(): // They follow from the origin.
+	case t.Terms != nil && t.Terms.Balancing: // It may have moved less than it was asked for.
+		diff.entries(withAmount(t.Entries, *t.Terms.Amount), s.Entries)
+	default:
+		diff.entries(t.Entries, s.Entries)
+	}
 	diff.add(!sameTime(t.EffectiveAt, s.EffectiveAt), "effective_at")
 	diff.add(t.Description != s.Description, "description")
 	diff.add(t.Metadata != s.Metadata, "metadata")
 	return diff
+}
+
+// withAmount gives the entries of a pair with another amount.
+func withAmount(entries []Entry, amount decimal.Decimal) []Entry {
+	entries = slices.Clone(entries)
+	for i := range entries {
+		entries[i].Amount = amount
+	}
+	return entries
 }
 
 type differences []Violation
