@@ -123,7 +123,8 @@ func (j *Journal) createAccounts(ctx context.Context, tx pgx.Tx, ledgerID int32,
 		args.Scales = append(args.Scales, int16(a.Currency.Scale)) //nolint:gosec // at most ledger.MaxScale
 		args.Names = append(args.Names, a.Name)
 		args.Metadatas = append(args.Metadatas, string(a.Metadata))
-		args.Floors = append(args.Floors, floorText(a.Floor))
+		args.Floors = append(args.Floors, limitText(a.Floor))
+		args.Ceilings = append(args.Ceilings, limitText(a.Ceiling))
 		args.Serialiseds = append(args.Serialiseds, a.Serialised)
 	}
 	inserted, err := j.sql.AccountInsert(ctx, tx, args)
@@ -173,7 +174,7 @@ func (j *Journal) checkRepeated(ctx context.Context, tx pgx.Tx, ledgerID int32, 
 		first := ledger.Account{
 			ID: id, Type: ledger.AccountType(row.Type), Name: row.Name, Metadata: ledger.Metadata(row.Metadata),
 			Currency: ledger.Currency{Code: ledger.CurrencyCode(row.Currency), Scale: int32(row.Scale)},
-			Floor:    row.Floor, Serialised: row.Serialised,
+			Floor:    row.Floor, Ceiling: row.Ceiling, Serialised: row.Serialised,
 		}
 		if diff := first.Differences(wanted[id]); len(diff) > 0 {
 			return accountTaken(id, diff)
@@ -294,14 +295,14 @@ func (j *Journal) updateAccount(ctx context.Context, tx pgx.Tx, ledgerID int32, 
 	if err != nil {
 		return ledger.Account{}, err
 	}
-	balance := decimal.Zero
+	var balance ledger.Balance
 	if update.Closed != nil {
 		point := balancePoint{id, latest}
 		balances, err := j.balances(ctx, tx, ledgerID, []balancePoint{point})
 		if err != nil {
 			return ledger.Account{}, err
 		}
-		balance = balances[point].Posted
+		balance = balances[point]
 	}
 	before := account(row)
 	after, err := update.Apply(before, balance)
@@ -310,7 +311,7 @@ func (j *Journal) updateAccount(ctx context.Context, tx pgx.Tx, ledgerID int32, 
 	}
 	changed, err := j.sql.AccountUpdate(ctx, tx, dbsqlc.AccountUpdateParams{
 		LedgerID: ledgerID, AccountNo: row.AccountNo, Caller: caller, Name: after.Name, Metadata: string(after.Metadata),
-		Floor: floorText(after.Floor), Serialised: after.Serialised, Frozen: string(after.Frozen), Closed: after.Closed,
+		Floor: limitText(after.Floor), Ceiling: limitText(after.Ceiling), Serialised: after.Serialised, Frozen: string(after.Frozen), Closed: after.Closed,
 	})
 	if err != nil {
 		return ledger.Account{}, err
@@ -323,15 +324,16 @@ func account(row dbsqlc.AccountsByIDRow) ledger.Account {
 	return ledger.Account{
 		ID: ledger.AccountID(row.AccountID), Type: ledger.AccountType(row.Type),
 		Currency: ledger.Currency{Code: ledger.CurrencyCode(row.Currency), Scale: int32(row.Scale)},
-		Name:     row.Name, Metadata: ledger.Metadata(row.Metadata), Floor: row.Floor, Serialised: row.Serialised,
+		Name:     row.Name, Metadata: ledger.Metadata(row.Metadata), Floor: row.Floor, Ceiling: row.Ceiling, Serialised: row.Serialised,
 		Frozen: ledger.Frozen(row.Frozen), Closed: row.Closed, Version: row.Version,
 		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.ChangedAt.UTC(),
 	}
 }
 
-func floorText(floor *decimal.Decimal) string {
-	if floor == nil {
+// limitText writes a floor or a ceiling; "" is none.
+func limitText(limit *decimal.Decimal) string {
+	if limit == nil {
 		return ""
 	}
-	return floor.String()
+	return limit.String()
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/pg"
@@ -159,7 +158,7 @@ func (j *Journal) balancesByTime(ctx context.Context, ledgerID int32, ids []ledg
 	rows, err := j.sql.BalancesByTime(ctx, j.pool, args)
 	balances := make(map[ledger.AccountID]ledger.Balance, len(rows))
 	for _, row := range rows {
-		b := balance(row.AccountID, row.Type, row.Currency, row.Scale, row.Sum, row.Version)
+		b := balance(row.AccountID, row.Type, row.Currency, row.Scale, sums{row.Sum, row.HeldDebit, row.HeldCredit}, row.Version)
 		b.AsOf = horizon
 		balances[b.Account] = b
 	}
@@ -195,17 +194,17 @@ func (j *Journal) balances(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, 
 	}
 	balances := make(map[balancePoint]ledger.Balance, len(rows))
 	for _, row := range rows {
-		b := balance(row.AccountID, row.Type, row.Currency, row.Scale, row.Sum, row.Version)
+		b := balance(row.AccountID, row.Type, row.Currency, row.Scale, sums{row.Sum, row.HeldDebit, row.HeldCredit}, row.Version)
 		balances[balancePoint{b.Account, row.Through}] = b
 	}
 	return balances, nil
 }
 
-func balance(id, accountType, currency string, scale int16, sum decimal.Decimal, version int64) ledger.Balance {
+func balance(id, accountType, currency string, scale int16, s sums, version int64) ledger.Balance {
+	funds := s.funds(ledger.AccountType(accountType), version)
 	return ledger.Balance{
 		Account:  ledger.AccountID(id),
 		Currency: ledger.Currency{Code: ledger.CurrencyCode(currency), Scale: int32(scale)},
-		Posted:   ledger.AccountType(accountType).Signed(ledger.Debit, sum),
-		Version:  version,
+		Posted:   funds.Posted, Held: funds.Held, Incoming: funds.Incoming, Version: version,
 	}
 }

@@ -2,14 +2,12 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/pg"
@@ -20,6 +18,18 @@ import (
 type item struct {
 	caller string
 	spec   ledger.TransferSpec
+	// origin is the transfer that it is a step of, if that was there when the call began.
+	origin *ledger.Transfer
+	// call is nil but for the items of an atomic call, which are next to each other and have the same one.
+	call *request
+}
+
+// entries are those of the request, or those that it follows from.
+func (i item) entries() []ledger.Entry {
+	if i.origin != nil {
+		return i.origin.Entries
+	}
+	return i.spec.Entries
 }
 
 // try is one attempt to decide a batch, in one transaction.
@@ -37,6 +47,12 @@ type try struct {
 	// xid is the number of the transaction, and madeBy of that which each record found was written by.
 	xid    int64
 	madeBy map[ledger.TransferID]int64
+	// origins are the transfers that the batch has steps of; nil for one that is not there, or that the batch itself may decide.
+	origins map[ledger.TransferID]*ledger.Transfer
+	// funds are the accounts whose funds are read whatever their rules.
+	funds []string
+	// timed is whether a deadline is judged.
+	timed bool
 }
 
 // waryFor is for how many batches after one that met a taken id the next ones expect to.
@@ -51,6 +67,7 @@ type own map[int64]bool
 func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ours own) ([]PostResult, error) {
 	t := try{book: book, chart: j.chart(book.id), items: items, books: ledger.NewBooks(2*len(items), len(items))}
 	t.lookUp = len(ours) > 0 || t.chart.wary.Load() > 0
+	t.look()
 	results := make([]PostResult, len(items))
 	err := pg.InTrips(ctx, j.pool, func(trip pg.Trip) (*pgx.Batch, error) {
 		t.trip = trip
@@ -74,15 +91,36 @@ func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ou
 	return results, err
 }
 
+// look finds out what the requests need beside their accounts and ids.
+func (t *try) look() {
+	for _, i := range t.items {
+		if i.call != nil {
+			t.lookUp = true // All or nothing cannot be judged one by one.
+		}
+		if i.spec.Terms == nil {
+			continue
+		}
+		kind := i.spec.Kind()
+		t.timed = t.timed || kind == ledger.Hold || kind.OfHold()
+		for _, id := range i.spec.NeedsFunds() {
+			t.funds = append(t.funds, string(id))
+		}
+		if kind.IsStep() {
+			if t.origins == nil {
+				t.origins = map[ledger.TransferID]*ledger.Transfer{}
+			}
+			if id := i.spec.Origin(); i.origin != nil || t.origins[id] == nil {
+				t.origins[id] = i.origin
+			}
+		}
+	}
+}
+
 // decide judges the requests in their order.
 func (t *try) decide(results []PostResult, ours own) error {
+	t.judge(results)
 	var undecided []string
-	judge := func(i int) {
-		r := &results[i]
-		r.Transfer, r.Replayed, r.Err = t.books.Decide(t.items[i].spec, t.items[i].caller)
-	}
-	for i := range t.items {
-		judge(i)
+	for i := range results {
 		if results[i].Err != nil {
 			undecided = append(undecided, string(t.items[i].spec.ID))
 		}
@@ -94,7 +132,7 @@ func (t *try) decide(results []PostResult, ours own) error {
 		}
 		for i := range t.items {
 			if _, taken := t.madeBy[t.items[i].spec.ID]; taken && results[i].Err != nil {
-				judge(i)
+				t.judgeOne(i, &results[i])
 			}
 		}
 	}
@@ -108,10 +146,34 @@ func (t *try) decide(results []PostResult, ours own) error {
 	return nil
 }
 
+// judge has the books decide, each request by itself or with its call.
+func (t *try) judge(results []PostResult) {
+	for i := 0; i < len(t.items); {
+		call := t.items[i].call
+		if call == nil {
+			t.judgeOne(i, &results[i])
+			i++
+			continue
+		}
+		var specs []ledger.TransferSpec
+		for k := i; k < len(t.items) && t.items[k].call == call; k++ {
+			specs = append(specs, t.items[k].spec)
+		}
+		for k, d := range t.books.DecideAtomically(specs, t.items[i].caller) {
+			results[i+k] = PostResult{Transfer: d.Transfer, Replayed: d.Replayed, Err: d.Err}
+		}
+		i += len(specs)
+	}
+}
+
+func (t *try) judgeOne(i int, r *PostResult) {
+	r.Transfer, r.Replayed, r.Err = t.books.Decide(t.items[i].spec, t.items[i].caller)
+}
+
 // noteTaken tells the next batches whether to expect taken ids.
 func (t *try) noteTaken(err error) {
 	switch {
-	case len(t.madeBy) > 0, err != nil && pg.Classify(err) == pg.Again:
+	case len(t.madeBy) > 0, err != nil && pg.Classify(err) == pg.Again && !errors.Is(err, pg.ErrAgain):
 		t.chart.wary.Store(waryFor)
 	case t.lookUp && err == nil && t.chart.wary.Load() > 0:
 		t.chart.wary.Add(-1)
@@ -129,14 +191,19 @@ type loaded struct {
 	read    []dbsqlc.AccountsForPostingRow
 	tails   []dbsqlc.EntriesSinceRow
 	records []dbsqlc.TransfersByIDRow
+	origins []dbsqlc.TransfersByIDRow // those that were not known
+	steps   []dbsqlc.StepsOfRow
+	funds   []dbsqlc.BalancesAtRow
+	now     []time.Time
 }
 
 // lockAndLoad takes the gate, locks the serialised accounts, and then reads what deciding needs and the chart does not have.
 // With the locks held it stays true until the commit; only ids can still be taken by others, which the INSERT finds out.
 //
 // It may find that it has to look again, at all accounts: where one has changed since the chart was drawn, or has come into
-// being, with a floor, between the statement that locks and the one that reads, and was read without its lock. What is
-// locked by then stays locked, so this may be out of order, and the deadlock that it may cause is retried.
+// being, with a floor, between the statement that locks and the one that reads, and was read without its lock; or where an origin
+// was found whose accounts nobody has named. With a lock in hand it gives that back and returns pg.ErrAgain: to lock more, out of
+// order, would be a deadlock in waiting.
 func (t *try) lockAndLoad() error {
 	t.view = t.chart.look(t.items)
 	l, err := t.load(true)
@@ -154,9 +221,20 @@ func (t *try) lockAndLoad() error {
 		if err != nil {
 			return err
 		}
-		if holds && lockedAll(l) {
+		known, err := t.noteOrigins(l)
+		if err != nil {
+			return err
+		}
+		if holds && known && lockedAll(l) {
 			t.enter(l, started, through)
+			if err := t.enterOrigins(l.steps); err != nil {
+				return err
+			}
 			return t.enterRecords(l.records)
+		}
+		if len(l.locked) > 0 || len(t.origins) > 0 {
+			t.keepOrigins()
+			return pg.ErrAgain
 		}
 		t.view.started, t.view.through = started, through
 		t.view.forget()
@@ -179,7 +257,7 @@ func (t *try) load(first bool) (*loaded, error) {
 	for id, a := range t.view.accounts {
 		if a != nil && a.Serialised {
 			toLock = append(toLock, string(id))
-			if a.Floor != nil {
+			if a.summed() {
 				nos, throughs = append(nos, a.no), append(throughs, a.through)
 			}
 		}
@@ -190,6 +268,7 @@ func (t *try) load(first bool) (*loaded, error) {
 			return err
 		})
 	}
+	origins := t.lockOrigins(b)
 	b.Queue(dbsqlc.LastAccountChange, t.book.id).Query(func(rows pgx.Rows) (err error) {
 		l.changed, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		return err
@@ -206,6 +285,20 @@ func (t *try) load(first bool) (*loaded, error) {
 			ids[i] = string(item.spec.ID)
 		}
 		pg.Ask(b, &l.records, dbsqlc.TransfersByID, ids, t.book.id)
+	}
+	t.loadOrigins(b, &l, origins)
+	if len(t.funds) > 0 {
+		latests := make([]int64, len(t.funds))
+		for i := range latests {
+			latests[i] = latest
+		}
+		pg.Ask(b, &l.funds, dbsqlc.BalancesAt, t.funds, latests, t.book.id)
+	}
+	if t.timed {
+		b.Queue(dbsqlc.Clock).Query(func(rows pgx.Rows) (err error) {
+			l.now, err = pgx.CollectRows(rows, pgx.RowTo[time.Time])
+			return err
+		})
 	}
 	if err := t.trip(b); err != nil {
 		return nil, fmt.Errorf("lock and read: %w", err)
@@ -268,11 +361,11 @@ func (t *try) enter(l *loaded, started time.Time, through int64) {
 	accounts := t.view.accounts
 	learnt := make([]*charted, 0, len(l.read)+len(l.tails))
 	for _, row := range l.read {
-		a := &charted{no: row.AccountNo, sum: row.Sum, through: row.Through, Account: ledger.Account{
+		a := &charted{no: row.AccountNo, sums: sums{row.Sum, row.HeldDebit, row.HeldCredit}, through: row.Through, Account: ledger.Account{
 			ID: ledger.AccountID(row.AccountID), Type: ledger.AccountType(row.Type),
 			Currency: ledger.Currency{Code: ledger.CurrencyCode(row.Currency), Scale: int32(row.Scale)},
-			Floor:    row.Floor, Serialised: row.Serialised, Frozen: ledger.Frozen(row.Frozen), Closed: row.Closed,
-			Version: row.Version,
+			Floor:    row.Floor, Ceiling: row.Ceiling, Serialised: row.Serialised, Frozen: ledger.Frozen(row.Frozen),
+			Closed: row.Closed, Version: row.Version,
 		}}
 		accounts[a.ID] = a
 		learnt = append(learnt, a)
@@ -288,7 +381,7 @@ func (t *try) enter(l *loaded, started time.Time, through int64) {
 			}
 			if tail, ok := tails[a.no]; ok {
 				newer := *a
-				newer.sum, newer.through = a.sum.Add(tail.Sum), tail.Through
+				newer.sums, newer.through = a.plus(tail.Sum, tail.HeldDebit, tail.HeldCredit), tail.Through
 				accounts[id] = &newer
 				learnt = append(learnt, &newer)
 			}
@@ -297,11 +390,19 @@ func (t *try) enter(l *loaded, started time.Time, through int64) {
 	for _, a := range accounts {
 		switch {
 		case a == nil:
-		case a.Floor == nil:
-			t.books.AddAccount(&a.Account, decimal.Zero)
+		case !a.summed():
+			t.books.AddAccount(&a.Account, ledger.Funds{})
 		default:
-			t.books.AddAccount(&a.Account, a.Type.Signed(ledger.Debit, a.sum))
+			t.books.AddAccount(&a.Account, a.funds(a.Type, a.through))
 		}
+	}
+	for _, row := range l.funds {
+		if a := accounts[ledger.AccountID(row.AccountID)]; a != nil {
+			t.books.AddAccount(&a.Account, sums{row.Sum, row.HeldDebit, row.HeldCredit}.funds(a.Type, row.Version))
+		}
+	}
+	if len(l.now) > 0 {
+		t.books.SetClock(l.now[0])
 	}
 	if len(learnt) > 0 {
 		t.chart.learn(started, through, learnt)
@@ -323,6 +424,20 @@ func (t *try) enterRecords(rows []dbsqlc.TransfersByIDRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	records, err := t.named(rows)
+	if err != nil {
+		return err
+	}
+	t.madeBy = make(map[ledger.TransferID]int64, len(rows))
+	for i, record := range records {
+		t.books.AddTransfer(record)
+		t.madeBy[record.ID] = rows[i].Xid
+	}
+	return nil
+}
+
+// named makes records of rows, and looks up the names of accounts that the batch does not know.
+func (t *try) named(rows []dbsqlc.TransfersByIDRow) ([]*ledger.Transfer, error) {
 	names := make(accountNames, len(t.view.accounts))
 	for id, a := range t.view.accounts {
 		if a != nil {
@@ -334,113 +449,9 @@ func (t *try) enterRecords(rows []dbsqlc.TransfersByIDRow) error {
 		b := &pgx.Batch{}
 		pg.Ask(b, &accounts, dbsqlc.AccountIDs, missing, t.book.id)
 		if err := t.trip(b); err != nil {
-			return fmt.Errorf("read the accounts of records: %w", err)
+			return nil, fmt.Errorf("read the accounts of records: %w", err)
 		}
 		names.add(accounts)
 	}
-	t.madeBy = make(map[ledger.TransferID]int64, len(rows))
-	for _, row := range rows {
-		record := names.transfer(row)
-		t.books.AddTransfer(record)
-		t.madeBy[record.ID] = row.Xid
-	}
-	return nil
-}
-
-// column is an array of the INSERT's, one value a record. It is NULL, which costs nothing, where no record has any.
-type column[T comparable] struct {
-	values []T
-	given  bool
-}
-
-func newColumn[T comparable](n int) column[T] { return column[T]{values: make([]T, n)} }
-
-func (c *column[T]) set(i int, value T) {
-	var zero T
-	if value != zero {
-		c.values[i], c.given = value, true
-	}
-}
-
-func (c *column[T]) array() []T {
-	if !c.given {
-		return nil
-	}
-	return c.values
-}
-
-// insert queues the statement that writes new records, and gives each its sequence and time.
-func (t *try) insert(b *pgx.Batch, records []*ledger.Transfer) {
-	n := len(records)
-	ids := make([]string, n)
-	debitNos, creditNos, pairAmounts := newColumn[int64](n), newColumn[int64](n), newColumn[string](n)
-	accountNos, amounts := newColumn[string](n), newColumn[string](n)
-	effectiveAts, refusals, refusedNos := newColumn[string](n), newColumn[string](n), newColumn[int64](n)
-	descriptions, metadatas, callers := newColumn[string](n), newColumn[string](n), newColumn[string](n)
-	byID := make(map[string]*ledger.Transfer, n)
-	for i, r := range records {
-		byID[string(r.ID)] = r
-		ids[i] = string(r.ID)
-		if debit, credit, amount, ok := r.Pair(); ok {
-			debitNos.set(i, t.view.accounts[debit].no)
-			creditNos.set(i, t.view.accounts[credit].no)
-			pairAmounts.set(i, amount.String())
-		} else {
-			nos, sums := t.arrays(r.Entries)
-			accountNos.set(i, nos)
-			amounts.set(i, sums)
-		}
-		effectiveAts.set(i, timestamp(r.EffectiveAt))
-		if r.Refusal != nil {
-			refusals.set(i, string(r.Refusal.Reason))
-			refusedNos.set(i, t.view.accounts[r.Refusal.Account].no)
-		}
-		descriptions.set(i, r.Description)
-		metadatas.set(i, string(r.Metadata))
-		if r.Caller != records[0].Caller {
-			callers.set(i, r.Caller)
-		}
-	}
-	b.Queue(dbsqlc.TransferInsert, t.book.id, records[0].Caller, ids, effectiveAts.array(), refusals.array(), refusedNos.array(),
-		debitNos.array(), creditNos.array(), pairAmounts.array(), accountNos.array(), amounts.array(), descriptions.array(),
-		metadatas.array(), callers.array()).Query(func(rows pgx.Rows) error {
-		var id string
-		var sequence int64
-		var postedAt time.Time
-		_, err := pgx.ForEachRow(rows, []any{&id, &sequence, &postedAt}, func() error {
-			record := byID[id]
-			record.Sequence, record.PostedAt = sequence, postedAt.UTC()
-			return nil
-		})
-		return err
-	})
-}
-
-// arrays writes entries as array literals of PostgreSQL's: arrays of arrays would all have to have the same length.
-// A debit is positive, a credit negative.
-func (t *try) arrays(entries []ledger.Entry) (accountNos, amounts string) {
-	var nos, sums strings.Builder
-	for i, e := range entries {
-		separator := byte(',')
-		if i == 0 {
-			separator = '{'
-		}
-		nos.WriteByte(separator)
-		sums.WriteByte(separator)
-		nos.WriteString(strconv.FormatInt(t.view.accounts[e.Account].no, 10))
-		if e.Direction == ledger.Credit {
-			sums.WriteByte('-')
-		}
-		sums.WriteString(e.Amount.String())
-	}
-	nos.WriteByte('}')
-	sums.WriteByte('}')
-	return nos.String(), sums.String()
-}
-
-func timestamp(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02T15:04:05.999999Z")
+	return names.transfers(rows)
 }

@@ -36,11 +36,30 @@ type chart struct {
 type charted struct {
 	ledger.Account // without its name and metadata
 	no             int64
-	// sum is that of the entries up to sequence through, debits positive, as it was read by a batch that held the lock of the
-	// account: there are no others up to there, and never will be. Only accounts with a floor have it.
-	sum     decimal.Decimal
+	// The sums are those of the entries up to sequence through, as they were read by a batch that held the lock of the account: there
+	// are no others up to there, and never will be. Only accounts with a floor or a ceiling have them.
+	sums
 	through int64
 }
+
+// sums are those of an account's entries, debits positive, and of what is held on either side.
+type sums struct{ entries, heldDebit, heldCredit decimal.Decimal }
+
+func (s sums) plus(entries, heldDebit, heldCredit decimal.Decimal) sums {
+	return sums{s.entries.Add(entries), s.heldDebit.Add(heldDebit), s.heldCredit.Add(heldCredit)}
+}
+
+// funds gives the sums in the normal direction of an account.
+func (s sums) funds(t ledger.AccountType, last int64) ledger.Funds {
+	f := ledger.Funds{Posted: t.Signed(ledger.Debit, s.entries), Held: s.heldDebit, Incoming: s.heldCredit, Last: last}
+	if t.NormalBalance() == ledger.Debit {
+		f.Held, f.Incoming = f.Incoming, f.Held
+	}
+	return f
+}
+
+// summed reports whether the account's sums are needed to decide.
+func (a *charted) summed() bool { return a.Floor != nil || a.Ceiling != nil }
 
 func newChart() *chart { return &chart{accounts: map[ledger.AccountID]*charted{}} }
 
@@ -59,7 +78,7 @@ func (c *chart) look(items []item) view {
 	defer c.mu.RUnlock()
 	v := view{started: c.started, through: c.through, accounts: make(map[ledger.AccountID]*charted, 2*len(items))}
 	for _, item := range items {
-		for _, e := range item.spec.Entries {
+		for _, e := range item.entries() {
 			if _, seen := v.accounts[e.Account]; seen {
 				continue
 			}
@@ -71,6 +90,16 @@ func (c *chart) look(items []item) view {
 		}
 	}
 	return v
+}
+
+// add adds the accounts of entries to the view.
+func (v *view) add(entries []ledger.Entry) {
+	for _, e := range entries {
+		if _, seen := v.accounts[e.Account]; !seen {
+			v.accounts[e.Account] = nil
+			v.unknown = append(v.unknown, string(e.Account))
+		}
+	}
 }
 
 // forget makes all accounts unknown.
@@ -89,7 +118,7 @@ func (c *chart) serialised(items []item) []ledger.AccountID {
 	defer c.mu.RUnlock()
 	var ids []ledger.AccountID
 	for _, item := range items {
-		for _, e := range item.spec.Entries {
+		for _, e := range item.entries() {
 			if a := c.accounts[e.Account]; a != nil && a.Serialised {
 				ids = append(ids, e.Account)
 			}

@@ -32,6 +32,9 @@ type Config struct {
 	// SnapshotEvery is how often the job that takes snapshots looks whether some are due. Default 500 ms; a negative one turns
 	// the job off.
 	SnapshotEvery time.Duration
+	// ExpireEvery is how often the job that expires holds looks whether some are due. Default 500 ms; a negative one turns the job
+	// off.
+	ExpireEvery time.Duration
 	// Logger gets what callers are not told. Default: discard.
 	Logger *slog.Logger
 	// Metrics may be nil.
@@ -57,6 +60,9 @@ func (c Config) withDefaults(pool *pgxpool.Pool) Config {
 	if c.SnapshotEvery == 0 {
 		c.SnapshotEvery = 500 * time.Millisecond
 	}
+	if c.ExpireEvery == 0 {
+		c.ExpireEvery = 500 * time.Millisecond
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -78,6 +84,7 @@ type Journal struct {
 	stop      context.CancelFunc
 	janitor   *janitor
 	snapshots snapshots
+	expiries  expiries
 }
 
 // New makes a Journal on a pool of package pg, which stays the caller's to close after Close.
@@ -87,6 +94,7 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	j := &Journal{
 		pool: pool, config: config, sql: dbsqlc.New(), log: config.Logger,
 		stop: stop, janitor: newJanitor(), snapshots: snapshots{ended: make(chan struct{})},
+		expiries: expiries{ended: make(chan struct{})},
 	}
 	j.queue = &queue{
 		run: j.runBatch, lines: map[int32]*line{},
@@ -94,6 +102,7 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	}
 	go j.runJanitor(ctx)
 	go j.runSnapshots(ctx)
+	go j.runExpiries(ctx)
 	return j
 }
 
@@ -104,6 +113,7 @@ func (j *Journal) Close() {
 	j.stop()
 	<-j.janitor.ended
 	<-j.snapshots.ended
+	<-j.expiries.ended
 }
 
 func (j *Journal) chart(ledgerID int32) *chart {

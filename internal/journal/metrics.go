@@ -21,6 +21,8 @@ type Metrics struct {
 	snapshots        prometheus.Counter
 	snapshotFailures prometheus.Counter
 	snapshotLag      prometheus.Gauge
+
+	expiryFailures prometheus.Counter
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -60,8 +62,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		Name: "khata_snapshot_lag_seconds",
 		Help: "For how long the oldest snapshots that are due have been due, on whichever server; 0 where none are.",
 	})
+	m.expiryFailures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "khata_expiry_failures_total", Help: "Rounds of the job that expires holds that failed.",
+	})
 	registry.MustRegister(m.transfers, m.retries, m.batchSize, m.batchTime, m.queueTime, m.horizon, m.snapshots, m.snapshotFailures,
-		m.snapshotLag)
+		m.snapshotLag, m.expiryFailures)
 	return m
 }
 
@@ -90,6 +95,12 @@ func (m *Metrics) snapshotsTaken(n int) {
 func (m *Metrics) snapshotRoundFailed() {
 	if m != nil {
 		m.snapshotFailures.Inc()
+	}
+}
+
+func (m *Metrics) expiryRoundFailed() {
+	if m != nil {
+		m.expiryFailures.Inc()
 	}
 }
 

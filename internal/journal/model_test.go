@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,14 +42,14 @@ func TestModel(t *testing.T) {
 	if err := script(guardConn(t, db.OwnerDSN(), ""), dense); err != nil {
 		t.Fatal(err)
 	}
-	config := journal.Config{SnapshotEvery: 10 * time.Millisecond}
+	config := journal.Config{SnapshotEvery: 10 * time.Millisecond, ExpireEvery: -1}
 	one, _ := open(t, pg.Config{DSN: db.ServiceDSN()}, config)
 	two, _ := open(t, pg.Config{DSN: db.ServiceDSN()}, config)
 	var books atomic.Int64
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{
 			ctx: t.Context(), servers: []*journal.Journal{one, two}, model: ledgertest.NewModel(),
-			ledger: ledger.Name(fmt.Sprintf("model-%d", books.Add(1))),
+			ledger: ledger.Name(fmt.Sprintf("model-%d", books.Add(1))), log: t.Logf,
 		}
 		m.start(rt)
 		rt.Repeat(map[string]func(*rapid.T){
@@ -66,7 +67,7 @@ var modelAccounts = []ledger.AccountSpec{
 	{ID: "a", Type: ledger.Liability, Currency: "BDT", Floor: floor("0")},
 	{ID: "b", Type: ledger.Liability, Currency: "BDT", Floor: floor("0")},
 	{ID: "c", Type: ledger.Liability, Currency: "BDT", Floor: floor("-10.00")},
-	{ID: "till", Type: ledger.Asset, Currency: "BDT", Floor: floor("0")},
+	{ID: "till", Type: ledger.Asset, Currency: "BDT", Floor: floor("0"), Ceiling: floor("30")},
 }
 
 // machine drives the servers and the model.
@@ -76,13 +77,20 @@ type machine struct {
 	ledger  ledger.Name
 	model   *ledgertest.Model
 	firsts  map[string]*ledger.Transfer
-	// past are balances as the model had them once it knew everything up to a number.
-	past []pastBalances
+	// past are accounts as the model had them once it knew everything up to a number.
+	past []pastAccounts
+	// log is that of the test: what goes wrong once and not again, rapid does not tell.
+	log func(string, ...any)
 }
 
-type pastBalances struct {
+func (m *machine) fatalf(t *rapid.T, format string, args ...any) {
+	m.log(format, args...)
+	t.Fatalf(format, args...)
+}
+
+type pastAccounts struct {
 	sequence int64
-	cents    []int64 // in the order of modelAccounts
+	accounts []ledgertest.ModelAccount // in the order of modelAccounts
 }
 
 func (m *machine) start(t *rapid.T) {
@@ -95,7 +103,8 @@ func (m *machine) start(t *rapid.T) {
 	}
 	for _, a := range modelAccounts {
 		m.model.Open(string(a.ID), ledgertest.ModelAccount{
-			DebitNormal: a.Type == ledger.Asset || a.Type == ledger.Expense, Floor: cents(a.Floor),
+			DebitNormal: a.Type == ledger.Asset || a.Type == ledger.Expense, Floor: cents(a.Floor), Ceiling: cents(a.Ceiling),
+			Serialised: a.Serialised || a.Floor != nil || a.Ceiling != nil,
 		})
 	}
 }
@@ -113,7 +122,10 @@ type operation struct {
 	server int
 	// Of a post: one or more requests in a call.
 	specs   []ledger.TransferSpec
+	atomic  bool
 	results []journal.PostResult
+	// expire runs the job that expires holds.
+	expire bool
 	// Of an update.
 	account ledger.AccountID
 	update  ledger.AccountUpdate
@@ -124,9 +136,10 @@ type operation struct {
 // fact is what the model is told of.
 type fact struct {
 	sequence int64
-	spec     *ledger.TransferSpec
 	record   *ledger.Transfer
-	update   *operation
+	// mates are what came before the culprit of an atomic call in it.
+	mates  []ledger.TransferSpec
+	update *operation
 }
 
 func (m *machine) concurrently(t *rapid.T) {
@@ -151,9 +164,9 @@ func (m *machine) concurrently(t *rapid.T) {
 		m.tell(t, f)
 	}
 	if len(facts) > 0 {
-		then := pastBalances{sequence: facts[len(facts)-1].sequence}
+		then := pastAccounts{sequence: facts[len(facts)-1].sequence}
 		for _, a := range modelAccounts {
-			then.cents = append(then.cents, m.model.Account(string(a.ID)).Balance)
+			then.accounts = append(then.accounts, *m.model.Account(string(a.ID)))
 		}
 		m.past = append(m.past, then)
 	}
@@ -164,12 +177,18 @@ func (m *machine) concurrently(t *rapid.T) {
 
 func (m *machine) draw(t *rapid.T) *operation {
 	op := &operation{server: rapid.IntRange(0, 1).Draw(t, "server")}
-	if rapid.IntRange(0, 5).Draw(t, "kind") == 0 {
+	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	case 0, 1:
 		op.account = rapid.SampledFrom(modelAccounts).Draw(t, "account").ID
 		op.update = drawUpdate(t)
 		return op
+	case 2:
+		op.expire = true
+		return op
+	case 3, 4:
+		op.atomic = true
 	}
-	op.specs = rapid.SliceOfN(rapid.Custom(drawSpec), 1, 5).Draw(t, "transfers")
+	op.specs = rapid.SliceOfN(rapid.Custom(m.drawSpec), 1, 5).Draw(t, "transfers")
 	return op
 }
 
@@ -184,6 +203,10 @@ func drawUpdate(t *rapid.T) ledger.AccountUpdate {
 		closed := true
 		update.Closed = &closed
 	case 5:
+		if update.Ceiling = floor(rapid.SampledFrom([]string{"40", "1000000"}).Draw(t, "ceiling")); rapid.Bool().Draw(t, "remove") {
+			update.Ceiling, update.RemoveCeiling = nil, true
+		}
+	case 6:
 		name := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "name")
 		update.Name = &name
 	default:
@@ -195,62 +218,173 @@ func drawUpdate(t *rapid.T) ledger.AccountUpdate {
 	return update
 }
 
-func drawSpec(t *rapid.T) ledger.TransferSpec {
+// drawSpec draws a request: mostly one that may go through, given what has been decided so far.
+func (m *machine) drawSpec(t *rapid.T) ledger.TransferSpec {
 	spec := ledger.TransferSpec{
-		ID:          ledger.TransferID(fmt.Sprintf("t%d", rapid.IntRange(0, 60).Draw(t, "id"))),
+		ID:          ledger.TransferID(fmt.Sprintf("t%d", rapid.IntRange(0, 90).Draw(t, "id"))),
 		Description: rapid.SampledFrom([]string{"", "", "", "note"}).Draw(t, "note"),
 	}
-	ids := rapid.Permutation([]ledger.AccountID{"bank", "bank", "fees", "costs", "a", "b", "c", "till"}).Draw(t, "accounts")
-	ids = slices.Compact(ids)
-	value := rapid.SampledFrom([]string{"1", "3.00", "7.5", "20.00", "0.01"})
-	if rapid.IntRange(0, 3).Draw(t, "legs") > 0 || ids[0] == ids[2] || ids[1] == ids[2] {
-		if ids[0] == ids[1] {
-			ids[1] = "fees"
-		}
-		spec.Entries = ledger.Simple(ids[0], ids[1], amount(value.Draw(t, "amount")), "BDT")
-		return spec
-	}
-	x, y := amount(value.Draw(t, "x")), amount(value.Draw(t, "y"))
-	spec.Entries = []ledger.Entry{
-		{Account: ids[0], Direction: ledger.Credit, Amount: x},
-		{Account: ids[1], Direction: ledger.Credit, Amount: y},
-		{Account: ids[2], Direction: ledger.Debit, Amount: x.Add(y)},
+	switch kind := rapid.SampledFrom([]ledger.Kind{
+		ledger.Plain, ledger.Plain, ledger.Plain, ledger.Hold, ledger.Hold, ledger.Capture, ledger.Capture, ledger.Void, ledger.Refund,
+		ledger.Refund, ledger.Reversal,
+	}).Draw(t, "kind"); kind {
+	case ledger.Plain, ledger.Hold:
+		m.drawEntries(t, &spec, kind)
+	default:
+		m.drawStep(t, &spec, kind)
 	}
 	return spec
 }
 
-func (m *machine) run(op *operation) {
-	server := m.servers[op.server]
-	if op.specs == nil {
-		op.after, op.err = server.UpdateAccount(m.ctx, "local", m.ledger, op.account, op.update)
+var values = rapid.SampledFrom([]string{"1", "3.00", "7.5", "20.00", "0.01"})
+
+func (m *machine) drawEntries(t *rapid.T, spec *ledger.TransferSpec, kind ledger.Kind) {
+	ids := rapid.Permutation([]ledger.AccountID{"bank", "bank", "fees", "costs", "a", "b", "c", "till"}).Draw(t, "accounts")
+	ids = slices.Compact(ids)
+	if kind == ledger.Plain && rapid.IntRange(0, 3).Draw(t, "legs") == 0 && ids[0] != ids[2] && ids[1] != ids[2] {
+		x, y := amount(values.Draw(t, "x")), amount(values.Draw(t, "y"))
+		spec.Entries = []ledger.Entry{
+			{Account: ids[0], Direction: ledger.Credit, Amount: x},
+			{Account: ids[1], Direction: ledger.Credit, Amount: y},
+			{Account: ids[2], Direction: ledger.Debit, Amount: x.Add(y)},
+		}
 		return
 	}
-	op.results, op.err = server.Post(m.ctx, "local", m.ledger, op.specs)
+	if ids[0] == ids[1] {
+		ids[1] = "fees"
+	}
+	value := amount(values.Draw(t, "amount"))
+	spec.Entries = ledger.Simple(ids[0], ids[1], value, "BDT")
+	terms := &ledger.Terms{Kind: kind}
+	switch which := rapid.IntRange(0, 5).Draw(t, "terms"); {
+	case kind == ledger.Hold && which < 2:
+		in := rapid.SampledFrom([]time.Duration{time.Millisecond, 20 * time.Millisecond, time.Hour}).Draw(t, "expires in")
+		at := time.Now().Add(in).Truncate(time.Microsecond)
+		terms.ExpiresAt = &at
+	case kind == ledger.Plain && which == 2:
+		terms.Balancing, terms.Amount = true, &value
+	case which == 3:
+		id := rapid.SampledFrom(ids[:2]).Draw(t, "expected of")
+		a := m.model.Account(string(id))
+		c := ledger.Condition{Account: id}
+		if rapid.Bool().Draw(t, "version") {
+			version := a.Version
+			if rapid.IntRange(0, 3).Draw(t, "stale") == 0 {
+				version = 0
+			}
+			c.Version = &version
+		} else {
+			balance := decimal.New(a.Balance, -2)
+			c.Balance = &balance
+		}
+		terms.Conditions = []ledger.Condition{c}
+	}
+	if kind == ledger.Hold || terms.Balancing || terms.Conditions != nil {
+		spec.Terms = terms
+	}
+}
+
+func (m *machine) drawStep(t *rapid.T, spec *ledger.TransferSpec, kind ledger.Kind) {
+	terms := &ledger.Terms{Kind: kind}
+	spec.Terms = terms
+	var fitting []string
+	for id, o := range m.model.Transfers() {
+		if o.Outcome == "posted" && (o.Kind == "hold") == kind.OfHold() && (kind.OfHold() || o.Kind == "transfer" || o.Kind == "capture") {
+			fitting = append(fitting, id)
+		}
+	}
+	slices.Sort(fitting)
+	terms.Origin = ledger.TransferID(fmt.Sprintf("t%d", rapid.IntRange(0, 90).Draw(t, "any origin")))
+	if len(fitting) > 0 && rapid.IntRange(0, 9).Draw(t, "fitting") > 0 {
+		terms.Origin = ledger.TransferID(rapid.SampledFrom(fitting).Draw(t, "origin"))
+	}
+	if terms.Origin == spec.ID {
+		terms.Origin += "0"
+	}
+	if (kind == ledger.Capture || kind == ledger.Refund) && rapid.Bool().Draw(t, "part") {
+		value := amount(values.Draw(t, "amount"))
+		terms.Amount = &value
+	}
+	terms.KeepOpen = kind == ledger.Capture && rapid.Bool().Draw(t, "keep open")
+	if kind == ledger.Refund {
+		expected := decimal.Zero
+		if o, ok := m.model.Transfer(string(terms.Origin)); ok && rapid.IntRange(0, 4).Draw(t, "guess") > 0 {
+			expected = decimal.New(o.Refunded, -2)
+		}
+		terms.ExpectedRefunded, terms.Reason = &expected, ledger.ReasonGoodwill
+	}
+}
+
+func (m *machine) run(op *operation) {
+	server := m.servers[op.server]
+	switch {
+	case op.expire:
+		op.err = server.ExpireHolds(m.ctx)
+	case op.specs == nil:
+		op.after, op.err = server.UpdateAccount(m.ctx, "local", m.ledger, op.account, op.update)
+	case op.atomic:
+		op.results, op.err = server.PostAtomically(m.ctx, "local", m.ledger, op.specs)
+	default:
+		op.results, op.err = server.Post(m.ctx, "local", m.ledger, op.specs)
+	}
 }
 
 // facts collects what is new, each once.
 func (m *machine) facts(t *rapid.T, ops []*operation, before map[ledger.AccountID]int64) []fact {
 	var facts []fact
 	seen := map[int64]bool{}
+	add := func(f fact) {
+		if !seen[f.sequence] {
+			seen[f.sequence] = true
+			facts = append(facts, f)
+		}
+	}
 	for _, op := range ops {
-		if op.specs == nil {
-			if op.err == nil && op.after.Version > before[op.account] && !seen[op.after.Version] {
-				seen[op.after.Version] = true
-				facts = append(facts, fact{sequence: op.after.Version, update: op})
+		switch {
+		case op.expire:
+			if op.err != nil {
+				m.fatalf(t, "expire: %v", op.err)
 			}
 			continue
-		}
-		if op.err != nil {
-			t.Fatalf("post: %v", op.err)
+		case op.specs == nil:
+			if op.err == nil && op.after.Version > before[op.account] {
+				add(fact{sequence: op.after.Version, update: op})
+			}
+			continue
+		case op.err != nil:
+			m.fatalf(t, "post: %v", op.err)
 		}
 		for i, r := range op.results {
-			if r.Err == nil && m.firsts[string(op.specs[i].ID)] == nil && !seen[r.Transfer.Sequence] {
-				seen[r.Transfer.Sequence] = true
-				facts = append(facts, fact{sequence: r.Transfer.Sequence, spec: &op.specs[i], record: r.Transfer})
+			// What another call was refused as the culprit of, is told with that call.
+			if r.Err == nil && m.firsts[string(op.specs[i].ID)] == nil && (!r.Replayed || !r.Transfer.Atomic) {
+				add(fact{sequence: r.Transfer.Sequence, record: r.Transfer, mates: op.specs[:i]})
 			}
 		}
 	}
+	for _, record := range m.expired(t) {
+		add(fact{sequence: record.Sequence, record: record})
+	}
 	return facts
+}
+
+// expired finds the new expiries of holds that the model knows, or is about to.
+func (m *machine) expired(t *rapid.T) []*ledger.Transfer {
+	var records []*ledger.Transfer
+	for n := range 91 {
+		id := journal.ExpiryID(ledger.TransferID(fmt.Sprintf("t%d", n)))
+		if m.firsts[string(id)] != nil {
+			continue
+		}
+		record, _, err := m.servers[0].Transfer(m.ctx, m.ledger, id)
+		switch ledger.CodeOf(err) {
+		case "":
+			records = append(records, record)
+		case ledger.CodeTransferNotFound:
+		default:
+			t.Fatal(err)
+		}
+	}
+	return records
 }
 
 // tell tells the model of one fact, and checks that it would have decided the same.
@@ -259,30 +393,130 @@ func (m *machine) tell(t *rapid.T, f fact) {
 		// The state that was answered, not the one that was asked for: a request that changed nothing answers with the
 		// version of the change before it.
 		a, after := m.model.Account(string(f.update.account)), f.update.after
-		if after.Closed && !a.Closed && a.Balance != 0 {
-			t.Fatalf("%s was closed at %d with a balance of %d", f.update.account, f.sequence, a.Balance)
+		if after.Closed && !a.Closed && (a.Balance != 0 || a.Held != 0 || a.Incoming != 0) {
+			m.fatalf(t, "%s was closed at %d with a balance of %d, %d held and %d incoming", f.update.account, f.sequence, a.Balance, a.Held, a.Incoming)
 		}
-		a.Floor, a.Closed = cents(after.Floor), after.Closed
+		a.Floor, a.Ceiling, a.Closed, a.Serialised = cents(after.Floor), cents(after.Ceiling), after.Closed, after.Serialised
 		a.Frozen = map[ledger.Frozen][]string{
 			ledger.FrozenDebits: {"debit"}, ledger.FrozenCredits: {"credit"}, ledger.FrozenBoth: {"debit", "credit"},
 		}[after.Frozen]
 		return
 	}
-	id := string(f.spec.ID)
-	want := m.model.Decide(id, modelEntries(*f.spec), f.spec.Description)
+	id, r := string(f.record.ID), modelRequest(f.record.TransferSpec)
+	m.firsts[id] = f.record
 	got := "posted"
 	if f.record.Refusal != nil {
 		got = string(f.record.Refusal.Reason)
 	}
-	if got != want {
-		t.Fatalf("%s at %d: %s, the model says %s", id, f.sequence, got, want)
+	if f.record.Atomic {
+		m.culprit(t, f, r, got)
+		return
 	}
-	m.firsts[id] = f.record
+	if wrong := m.model.Wrong(r); r.Origin != "" && wrong != "" {
+		m.fatalf(t, "%s at %d: %s, the model says %s", id, f.sequence, got, wrong)
+	}
+	want := m.decide(m.model, f, r, f.sequence, got)
+	if got != want {
+		m.fatalf(t, "%s at %d: %s, the model says %s of %+v; accounts:%s", id, f.sequence, got, want, r, m.accounts())
+	}
+	decided, _ := m.model.Transfer(id)
+	if told := modelEntries(f.record.Entries); got == "posted" && !slices.Equal(told, decided.Moved) {
+		m.fatalf(t, "%s at %d: moved %v, the model says %v", id, f.sequence, told, decided.Moved)
+	}
 }
 
-func modelEntries(spec ledger.TransferSpec) []ledgertest.ModelEntry {
+// decide has the model decide a fact. A record is judged a moment before its posted_at: what was refused for another reason may since
+// have become too late, and so may a hold, which then expires at once. A capture that is posted may not.
+func (m *machine) decide(model *ledgertest.Model, f fact, r ledgertest.ModelRequest, sequence int64, got string) string {
+	id, moved := string(f.record.ID), modelEntries(f.record.Entries)
+	want := model.Decide(id, r, sequence, f.record.PostedAt, moved)
+	if want == "HOLD_EXPIRED" && got != want && (got != "posted" || r.Kind == "hold") {
+		want = model.DecideBefore(id, r, sequence, moved)
+	}
+	return want
+}
+
+// accounts tells what the model knows.
+func (m *machine) accounts() string {
+	var text strings.Builder
+	for _, a := range modelAccounts {
+		account := m.model.Account(string(a.ID))
+		limit := func(n *int64) string {
+			if n == nil {
+				return "none"
+			}
+			return fmt.Sprint(*n)
+		}
+		fmt.Fprintf(&text, "\n%s %+v, floor %s, ceiling %s", a.ID, *account, limit(account.Floor), limit(account.Ceiling))
+	}
+	return text.String()
+}
+
+// culprit checks the refusal of the culprit of an atomic call: as if what came before it in the call had been posted.
+func (m *machine) culprit(t *rapid.T, f fact, r ledgertest.ModelRequest, got string) {
+	then := m.model.Clone()
+	const undrawn = -1
+	known := true
+	for _, mate := range f.mates {
+		if _, decided := then.Transfer(string(mate.ID)); decided {
+			continue
+		}
+		request := modelRequest(mate)
+		if wrong := then.Wrong(request); request.Origin != "" && wrong != "" {
+			m.fatalf(t, "%s at %d is the culprit, but %s before it: %s", f.record.ID, f.sequence, mate.ID, wrong)
+		}
+		if request.Kind == "refund" { // The model does not divide.
+			known = false
+			break
+		}
+		if outcome := then.Decide(string(mate.ID), request, undrawn, f.record.PostedAt, nil); outcome != "posted" {
+			m.fatalf(t, "%s at %d is the culprit, but the model refuses %s before it: %s", f.record.ID, f.sequence, mate.ID, outcome)
+		}
+	}
+	if known {
+		if want := m.decide(then, f, r, undrawn, got); got != want {
+			m.fatalf(t, "%s at %d, the culprit: %s, the model says %s", f.record.ID, f.sequence, got, want)
+		}
+	}
+	m.model.Refuse(string(f.record.ID), r, got)
+}
+
+func modelRequest(spec ledger.TransferSpec) ledgertest.ModelRequest {
+	r := ledgertest.ModelRequest{Kind: string(spec.Kind()), Note: spec.Description, Origin: string(spec.Origin())}
+	if r.Origin == "" {
+		r.Entries = modelEntries(spec.Entries)
+	}
+	if spec.Terms == nil {
+		return r
+	}
+	terms := spec.Terms
+	if terms.Balancing {
+		for i, e := range r.Entries { // A record has what was moved.
+			r.Entries[i].Signed = *cents(terms.Amount)
+			if e.Signed < 0 {
+				r.Entries[i].Signed = -r.Entries[i].Signed
+			}
+		}
+		r.AtMost = true
+	} else if terms.Amount != nil {
+		r.Amount = *cents(terms.Amount)
+	}
+	r.KeepOpen = terms.KeepOpen
+	if terms.ExpiresAt != nil {
+		r.Deadline = *terms.ExpiresAt
+	}
+	if terms.ExpectedRefunded != nil {
+		r.Expected = *cents(terms.ExpectedRefunded)
+	}
+	for _, c := range terms.Conditions {
+		r.Conditions = append(r.Conditions, ledgertest.ModelCondition{Account: string(c.Account), Balance: cents(c.Balance), Version: c.Version})
+	}
+	return r
+}
+
+func modelEntries(list []ledger.Entry) []ledgertest.ModelEntry {
 	var entries []ledgertest.ModelEntry
-	for _, e := range spec.Entries {
+	for _, e := range list {
 		signed := *cents(&e.Amount)
 		if e.Direction == ledger.Credit {
 			signed = -signed
@@ -294,35 +528,92 @@ func modelEntries(spec ledger.TransferSpec) []ledgertest.ModelEntry {
 
 // judge checks what each request was told, once the model knows all.
 func (m *machine) judge(t *rapid.T, op *operation, alone bool) {
+	if op.expire {
+		return
+	}
 	if op.specs == nil {
 		code := ledger.CodeOf(op.err)
 		a := m.model.Account(string(op.account))
 		switch {
 		case code == "":
 		case code == ledger.CodeBalanceNotZero && op.update.Closed != nil:
-			if alone && a.Balance == 0 {
-				t.Fatalf("close %s: %v, but its balance is zero", op.account, op.err)
+			if alone && a.Balance == 0 && a.Held == 0 && a.Incoming == 0 {
+				m.fatalf(t, "close %s: %v, but its balance is zero", op.account, op.err)
 			}
+		case code == ledger.CodeInvalidArgument && (op.update.Floor != nil || op.update.Ceiling != nil): // One above the other.
 		default:
-			t.Fatalf("update %s: %v", op.account, op.err)
+			m.fatalf(t, "update %s: %v", op.account, op.err)
 		}
 		return
 	}
+	if op.atomic {
+		m.judgeCall(t, op)
+	}
 	for i, r := range op.results {
 		spec := op.specs[i]
+		if op.atomic && ledger.CodeOf(r.Err) == ledger.CodeAtomicCallRefused {
+			continue
+		}
 		decided, ok := m.model.Transfer(string(spec.ID))
-		if !ok {
-			t.Fatalf("%s: %v, but nobody decided it", spec.ID, r.Err)
+		if !ok || r.Err != nil && ledger.CodeOf(r.Err) != ledger.CodeAlreadyExists {
+			m.judgeUndecided(t, op, i, alone)
+			continue
 		}
 		first := m.firsts[string(spec.ID)]
-		switch same := decided.Same(modelEntries(spec), spec.Description); {
+		switch same := decided.Same(modelRequest(spec)); {
 		case !same && ledger.CodeOf(r.Err) != ledger.CodeAlreadyExists:
-			t.Fatalf("%s has other content: %s %v", spec.ID, describe(r), r.Err)
+			m.fatalf(t, "%s has other content: %s %v", spec.ID, describe(r), r.Err)
 		case same && r.Err != nil:
-			t.Fatalf("%s: %v", spec.ID, r.Err)
+			m.fatalf(t, "%s: %v", spec.ID, r.Err)
 		case same && (r.Transfer.Sequence != first.Sequence || !r.Transfer.PostedAt.Equal(first.PostedAt)):
-			t.Fatalf("%s: told sequence %d, first was %d", spec.ID, r.Transfer.Sequence, first.Sequence)
+			m.fatalf(t, "%s: told sequence %d, first was %d", spec.ID, r.Transfer.Sequence, first.Sequence)
 		}
+	}
+}
+
+// judgeUndecided checks an error that decides nothing. Others may have changed the reason since.
+func (m *machine) judgeUndecided(t *rapid.T, op *operation, i int, alone bool) {
+	spec, r := op.specs[i], op.results[i]
+	request := modelRequest(spec)
+	// An atomic call that is refused leaves nothing of an origin in it.
+	mate := slices.ContainsFunc(op.specs, func(mate ledger.TransferSpec) bool { return string(mate.ID) == request.Origin })
+	twice := op.atomic && slices.ContainsFunc(op.specs[:i], func(mate ledger.TransferSpec) bool { return mate.ID == spec.ID })
+	switch code := ledger.CodeOf(r.Err); {
+	case code == ledger.CodeAlreadyExists && twice:
+	case code == ledger.CodeTransferNotFound && request.Origin != "":
+		if alone && !mate && m.model.Wrong(request) != string(code) {
+			m.fatalf(t, "%s: %v, but the model knows it", spec.ID, r.Err)
+		}
+	case code == ledger.CodeWrongOrigin && request.Origin != "":
+		if m.model.Wrong(request) != string(code) && !(op.atomic && mate) {
+			m.fatalf(t, "%s: %v, but the model says %q", spec.ID, r.Err, m.model.Wrong(request))
+		}
+	case code == ledger.CodeNotSerialised && (request.AtMost || request.Conditions != nil):
+	case code == ledger.CodeInvalidArgument && request.AtMost: // Nothing limits it.
+	default:
+		m.fatalf(t, "%s: %v, but nobody decided it", spec.ID, r.Err)
+	}
+}
+
+// judgeCall checks that an atomic call was decided as a whole.
+func (m *machine) judgeCall(t *rapid.T, op *operation) {
+	refused, culprits := 0, 0
+	for _, r := range op.results {
+		switch {
+		case ledger.CodeOf(r.Err) == ledger.CodeAtomicCallRefused:
+			refused++
+		case r.Err != nil, r.Transfer.Refusal != nil:
+			culprits++
+		case !r.Replayed:
+			refused += 1000 // It was posted.
+		}
+	}
+	if refused > 0 && refused < 1000 && culprits == 0 || culprits > 0 && refused >= 1000 || refused >= 1000 && refused%1000 != 0 {
+		var told []string
+		for i, r := range op.results {
+			told = append(told, fmt.Sprint(op.specs[i].ID, " ", describe(r), " ", r.Err))
+		}
+		m.fatalf(t, "an atomic call: %s", strings.Join(told, "; "))
 	}
 }
 
@@ -338,9 +629,7 @@ func (m *machine) check(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for i, b := range balances {
-		if got, want := *cents(&b.Posted), m.model.Account(string(ids[i])).Balance; got != want {
-			t.Fatalf("balance of %s: %d, the model says %d", ids[i], got, want)
-		}
+		m.compare(t, "now", b, *m.model.Account(string(ids[i])))
 	}
 	if len(m.past) > 0 {
 		then := rapid.SampledFrom(m.past).Draw(t, "then")
@@ -349,9 +638,7 @@ func (m *machine) check(t *rapid.T) {
 			t.Fatal(err)
 		}
 		for i, b := range balances {
-			if got := *cents(&b.Posted); got != then.cents[i] {
-				t.Fatalf("balance of %s as of %d: %d, the model said %d", ids[i], then.sequence, got, then.cents[i])
-			}
+			m.compare(t, fmt.Sprint("as of ", then.sequence), b, then.accounts[i])
 		}
 	}
 	id := rapid.SampledFrom(ids).Draw(t, "listed")
@@ -367,6 +654,14 @@ func (m *machine) check(t *rapid.T) {
 		more = page.More
 	}
 	if !sum.Equal(last.Posted) {
-		t.Fatalf("the listing of %s ends at %s, its balance is %s", id, sum, last.Posted)
+		m.fatalf(t, "the listing of %s ends at %s, its balance is %s", id, sum, last.Posted)
+	}
+}
+
+func (m *machine) compare(t *rapid.T, when string, b ledger.Balance, a ledgertest.ModelAccount) {
+	got := fmt.Sprintf("posted %d, held %d, incoming %d, version %d", *cents(&b.Posted), *cents(&b.Held), *cents(&b.Incoming), b.Version)
+	want := fmt.Sprintf("posted %d, held %d, incoming %d, version %d", a.Balance, a.Held, a.Incoming, a.Version)
+	if got != want {
+		m.fatalf(t, "%s %s: %s, the model says %s", b.Account, when, got, want)
 	}
 }

@@ -37,6 +37,14 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 	if err != nil {
 		return nil, err
 	}
+	return j.post(ctx, caller, book, specs)
+}
+
+func (j *Journal) post(ctx context.Context, caller string, book ledgerRow, specs []ledger.TransferSpec) ([]PostResult, error) {
+	sizes, err := j.sizes(ctx, book, specs)
+	if err != nil {
+		return nil, err
+	}
 	p := posting{journal: j, book: book, results: make([]PostResult, len(specs)), request: newRequest()}
 	for _, spec := range specs {
 		p.rest += weight(spec)
@@ -46,12 +54,12 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 			p.results[i].Err = err
 			continue
 		}
-		if p.request.full(spec) {
+		if p.request.full(sizes[i]) {
 			if err := p.decide(ctx); err != nil {
 				return nil, err
 			}
 		}
-		p.request.add(caller, spec)
+		p.request.add(item{caller: caller, spec: spec}, sizes[i])
 		p.rest -= weight(spec)
 		p.places = append(p.places, i)
 	}
@@ -59,6 +67,59 @@ func (j *Journal) Post(ctx context.Context, caller string, name ledger.Name, spe
 		return nil, err
 	}
 	return p.results, nil
+}
+
+// PostAtomically decides requests by one caller in one ledger, all or nothing, and returns the results in their order. If one of
+// them cannot be posted, its refusal, if it is one, is the only record that is new; the others get CodeAtomicCallRefused, unless they
+// were decided before. It returns what Post returns, and CodeInvalidArgument for more than fit into one batch.
+func (j *Journal) PostAtomically(ctx context.Context, caller string, name ledger.Name, specs []ledger.TransferSpec) ([]PostResult, error) {
+	if len(specs) > maxBatch {
+		return nil, ledger.Invalid("transfers", "has %d transfers, at most %d are allowed in an atomic call", len(specs), maxBatch)
+	}
+	ctx = j.WithBudget(ctx)
+	book, err := j.ledger(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]PostResult, len(specs))
+	if malformed(results, specs) {
+		return results, nil
+	}
+	sizes, err := j.sizes(ctx, book, specs)
+	if err != nil {
+		return nil, err
+	}
+	p := posting{journal: j, book: book, results: results, request: newRequest()}
+	for i, spec := range specs {
+		p.request.add(item{caller: caller, spec: spec, call: p.request}, sizes[i])
+		p.places = append(p.places, i)
+	}
+	if p.request.entries > maxBatchEntries {
+		return nil, ledger.Invalid("transfers", "have %d entries, at most %d are allowed in an atomic call", p.request.entries, maxBatchEntries)
+	}
+	if err := p.decide(ctx); err != nil {
+		return nil, err
+	}
+	return p.results, nil
+}
+
+// malformed reports whether a request of an atomic call is malformed, and then fills in the results of all.
+func malformed(results []PostResult, specs []ledger.TransferSpec) bool {
+	culprit := -1
+	for i, spec := range specs {
+		if results[i].Err = spec.Validate(); results[i].Err != nil && culprit < 0 {
+			culprit = i
+		}
+	}
+	if culprit < 0 {
+		return false
+	}
+	for i := range results {
+		if results[i].Err == nil {
+			results[i].Err = ledger.AtomicCallRefused(culprit, results[culprit].Err)
+		}
+	}
+	return true
 }
 
 // posting is a call of Post: its results, and the request that it is putting together.
@@ -106,6 +167,9 @@ func (p *posting) decide(ctx context.Context) error {
 func (j *Journal) queued(ctx context.Context, book ledgerRow, r *request, open error) ([]PostResult, error) {
 	if open != nil {
 		return nil, open
+	}
+	if err := j.findOrigins(ctx, book, r); err != nil {
+		return nil, err
 	}
 	deadline := j.deadline(ctx)
 	turn := time.Now().Add(j.config.Budget / 4)
@@ -177,9 +241,8 @@ func (j *Journal) decide(ctx context.Context, book ledgerRow, items []item) []Po
 		j.janitor.wrote(&j.janitor.transfers, len(results))
 		return results
 	}
-	if len(items) > 1 && pg.Classify(err) == pg.Fault {
+	if half := middle(items); half > 0 && pg.Classify(err) == pg.Fault {
 		j.log.Error("a batch failed and is split", "transfers", len(items), "error", err)
-		half := len(items) / 2
 		results = j.decide(ctx, book, items[:half])
 		// What comes later must not be decided on the strength of what may not have happened before it.
 		for _, r := range results {
@@ -190,6 +253,20 @@ func (j *Journal) decide(ctx context.Context, book ledgerRow, items []item) []Po
 		return append(results, j.decide(ctx, book, items[half:])...)
 	}
 	return failed(items, j.public(context.Background(), "post", err))
+}
+
+// middle is where a batch can be split, next to its middle: not within an atomic call. It is 0 where there is no such place.
+func middle(items []item) int {
+	within := func(i int) bool { return items[i].call != nil && items[i].call == items[i-1].call }
+	half := len(items) / 2
+	for off := 0; off < len(items); off++ {
+		for _, i := range []int{half - off, half + off} {
+			if i > 0 && i < len(items) && !within(i) {
+				return i
+			}
+		}
+	}
+	return 0
 }
 
 func failed(items []item, err error) []PostResult {

@@ -58,7 +58,7 @@ type line struct {
 	crowded bool
 }
 
-// names are what requests can get into each other's way over: transfer ids and serialised accounts.
+// names are what requests can get into each other's way over: transfer ids, those of origins too, and serialised accounts.
 type names struct {
 	transfers map[ledger.TransferID]bool
 	accounts  map[ledger.AccountID]bool
@@ -71,6 +71,9 @@ func newNames() names {
 func (n *names) add(r *request) {
 	for _, item := range r.items {
 		n.transfers[item.spec.ID] = true
+		if origin := item.spec.Origin(); origin != "" {
+			n.transfers[origin] = true
+		}
 	}
 	for _, id := range r.serialised {
 		n.accounts[id] = true
@@ -80,6 +83,7 @@ func (n *names) add(r *request) {
 func (n *names) remove(r *request) {
 	for _, item := range r.items {
 		delete(n.transfers, item.spec.ID)
+		delete(n.transfers, item.spec.Origin())
 	}
 	for _, id := range r.serialised {
 		delete(n.accounts, id)
@@ -96,7 +100,7 @@ func (n *names) has(r *request) bool {
 		}
 	}
 	for _, item := range r.items {
-		if n.transfers[item.spec.ID] {
+		if n.transfers[item.spec.ID] || n.transfers[item.spec.Origin()] {
 			return true
 		}
 	}
@@ -121,19 +125,28 @@ type request struct {
 
 func newRequest() *request { return &request{done: make(chan []PostResult, 1)} }
 
-func (r *request) full(next ledger.TransferSpec) bool {
-	return len(r.items) == maxBatch || len(r.items) > 0 && r.entries+len(next.Entries) > maxBatchEntries
+// full reports whether the request has no room for another transfer of so many entries.
+func (r *request) full(entries int) bool {
+	return len(r.items) == maxBatch || len(r.items) > 0 && r.entries+entries > maxBatchEntries
 }
 
-func (r *request) add(caller string, spec ledger.TransferSpec) {
-	r.items = append(r.items, item{caller, spec})
-	r.entries += len(spec.Entries)
-	r.bytes += weight(spec)
+// add adds a transfer that has so many entries, or follows from so many.
+func (r *request) add(next item, entries int) {
+	r.items = append(r.items, next)
+	r.entries += entries
+	r.bytes += weight(next.spec) + entryWeight*(entries-len(next.spec.Entries))
 }
 
-// weight is about what a transfer takes in memory, with what will be made of it, in bytes.
+// entryWeight is about what an entry takes in memory.
+const entryWeight = 256
+
+// weight is about what a request for a transfer takes in memory, with what will be made of it, in bytes.
 func weight(spec ledger.TransferSpec) int {
-	return 1024 + 256*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
+	bytes := 1024 + entryWeight*len(spec.Entries) + 2*len(spec.Description) + 2*len(spec.Metadata)
+	if spec.Terms != nil {
+		bytes += 1024 + entryWeight*len(spec.Terms.Conditions)
+	}
+	return bytes
 }
 
 // add puts a request into its line. It returns CodeOverloaded if there is no room, or CodeUnavailable if the queue is being

@@ -84,9 +84,9 @@ func (d *desk) mustAdd(t testing.TB, book int32, r *request) *request {
 func asking(ids string, serialised ...ledger.AccountID) *request {
 	r := newRequest()
 	for id := range strings.FieldsSeq(ids) {
-		r.add("local", ledger.TransferSpec{
+		r.add(item{caller: "local", spec: ledger.TransferSpec{
 			ID: ledger.TransferID(id), Entries: ledger.Simple("cash", "shop", decimal.New(1, 0), ""),
-		})
+		}}, 2)
 	}
 	r.serialised = serialised
 	return r
@@ -510,7 +510,7 @@ type queued struct {
 func (m *queueMachine) add(t *rapid.T) {
 	r := newRequest()
 	for _, id := range rapid.SliceOfN(rapid.IntRange(0, 9), 1, 3).Draw(t, "ids") {
-		r.add("local", ledger.TransferSpec{ID: ledger.TransferID(fmt.Sprint(id)), Entries: ledger.Simple("cash", "shop", decimal.New(1, 0), "")})
+		r.add(item{caller: "local", spec: ledger.TransferSpec{ID: ledger.TransferID(fmt.Sprint(id)), Entries: ledger.Simple("cash", "shop", decimal.New(1, 0), "")}}, 2)
 	}
 	r.serialised = rapid.SliceOfN(rapid.SampledFrom([]ledger.AccountID{"a", "b", "c", "d", "e"}), 0, 2).Draw(t, "accounts")
 	if rapid.IntRange(0, 3).Draw(t, "big") == 0 {
@@ -725,7 +725,7 @@ func TestQueue_Memory(t *testing.T) {
 			for ; ; n++ {
 				r := newRequest()
 				s := spec(n)
-				r.add("local", s)
+				r.add(item{caller: "local", spec: s}, len(s.Entries))
 				for _, e := range s.Entries {
 					r.serialised = append(r.serialised, e.Account)
 				}

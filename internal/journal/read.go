@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -12,27 +13,92 @@ import (
 	"github.com/khata-ledger/khata/ledger"
 )
 
-// Transfer returns the record of a decided transfer. It returns CodeTransferNotFound.
-func (j *Journal) Transfer(ctx context.Context, name ledger.Name, id ledger.TransferID) (*ledger.Transfer, error) {
+// Transfer returns the record of a decided transfer, and what has become of it since. It returns CodeTransferNotFound.
+func (j *Journal) Transfer(ctx context.Context, name ledger.Name, id ledger.TransferID) (*ledger.Transfer, ledger.Progress, error) {
 	if err := id.ValidateFormat("transfer_id"); err != nil {
-		return nil, err
+		return nil, ledger.Progress{}, err
 	}
 	book, err := j.ledger(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, ledger.Progress{}, err
 	}
-	var found []*ledger.Transfer
+	var found []Progressed
 	err = j.read(ctx, "read the transfer", func(ctx context.Context) (err error) {
-		found, err = j.transfers(ctx, j.pool, book.id, []string{string(id)})
+		found, err = j.progress(ctx, book.id, []string{string(id)})
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, ledger.Progress{}, err
 	}
 	if len(found) == 0 {
-		return nil, ledger.Errorf(ledger.CodeTransferNotFound, "transfer %q has not been decided", string(id))
+		return nil, ledger.Progress{}, ledger.Errorf(ledger.CodeTransferNotFound, "transfer %q has not been decided", string(id))
 	}
-	return found[0], nil
+	return found[0].Transfer, found[0].Progress, nil
+}
+
+// Progressed is a transfer and what has become of it.
+type Progressed struct {
+	*ledger.Transfer
+	Progress ledger.Progress
+}
+
+// progress reads the records of ids, as many as there are, and what has become of them.
+func (j *Journal) progress(ctx context.Context, ledgerID int32, ids []string) ([]Progressed, error) {
+	records, err := j.transfers(ctx, j.pool, ledgerID, ids)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := j.sql.StepsOf(ctx, j.pool, dbsqlc.StepsOfParams{LedgerID: ledgerID, Origins: ids})
+	if err != nil {
+		return nil, err
+	}
+	converted := make([]dbsqlc.TransfersByIDRow, len(rows))
+	for i, row := range rows {
+		converted[i] = dbsqlc.TransfersByIDRow(row)
+	}
+	all, err := j.named(ctx, j.pool, ledgerID, converted)
+	if err != nil {
+		return nil, err
+	}
+	steps := map[ledger.TransferID][]*ledger.Transfer{}
+	for _, step := range all {
+		steps[step.Origin()] = append(steps[step.Origin()], step)
+	}
+	list := make([]Progressed, len(records))
+	for i, t := range records {
+		list[i] = Progressed{t, ledger.ProgressOf(t, steps[t.ID])}
+	}
+	return list, nil
+}
+
+// OpenHolds lists up to limit open holds of an account, on either side, that come after a sequence, in the order of decision. It
+// returns CodeAccountNotFound.
+func (j *Journal) OpenHolds(ctx context.Context, name ledger.Name, id ledger.AccountID, after int64, limit int) (holds []Progressed, more bool, err error) {
+	book, err := j.ledger(ctx, name)
+	if err != nil {
+		return nil, false, err
+	}
+	err = j.read(ctx, "list holds", func(ctx context.Context) error {
+		row, err := j.accountRow(ctx, j.pool, book.id, id)
+		if err != nil {
+			return err
+		}
+		rows, err := j.sql.OpenHolds(ctx, j.pool, dbsqlc.OpenHoldsParams{
+			LedgerID: book.id, AccountNo: row.AccountNo, After: after, PageSize: int32(limit) + 1, //nolint:gosec // at most MaxPage+1
+		})
+		if err != nil {
+			return err
+		}
+		more = len(rows) > limit
+		var ids []string
+		for _, row := range rows[:min(len(rows), limit)] {
+			ids = append(ids, row.TransferID)
+		}
+		holds, err = j.progress(ctx, book.id, ids)
+		slices.SortFunc(holds, func(a, b Progressed) int { return cmp.Compare(a.Sequence, b.Sequence) })
+		return err
+	})
+	return holds, more, err
 }
 
 // accountNames translates numbers of accounts to what callers know.
@@ -46,8 +112,16 @@ type accountName struct {
 // transfers reads the records of ids, as many as there are.
 func (j *Journal) transfers(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, ids []string) ([]*ledger.Transfer, error) {
 	rows, err := j.sql.TransfersByID(ctx, db, dbsqlc.TransfersByIDParams{LedgerID: ledgerID, TransferIds: ids})
-	if err != nil || len(rows) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	return j.named(ctx, db, ledgerID, rows)
+}
+
+// named makes records of rows.
+func (j *Journal) named(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, rows []dbsqlc.TransfersByIDRow) ([]*ledger.Transfer, error) {
+	if len(rows) == 0 {
+		return nil, nil
 	}
 	names := accountNames{}
 	accounts, err := j.sql.AccountIDs(ctx, db, dbsqlc.AccountIDsParams{LedgerID: ledgerID, AccountNos: names.missing(rows)})
@@ -55,11 +129,7 @@ func (j *Journal) transfers(ctx context.Context, db dbsqlc.DBTX, ledgerID int32,
 		return nil, err
 	}
 	names.add(accounts)
-	list := make([]*ledger.Transfer, len(rows))
-	for i, row := range rows {
-		list[i] = names.transfer(row)
-	}
-	return list, nil
+	return names.transfers(rows)
 }
 
 // missing lists the accounts of transfers whose names are not there.
@@ -84,25 +154,53 @@ func (names accountNames) add(accounts []dbsqlc.AccountIDsRow) {
 	}
 }
 
-func (names accountNames) transfer(row dbsqlc.TransfersByIDRow) *ledger.Transfer {
+func (names accountNames) transfers(rows []dbsqlc.TransfersByIDRow) ([]*ledger.Transfer, error) {
+	list := make([]*ledger.Transfer, len(rows))
+	for i, row := range rows {
+		var err error
+		if list[i], err = names.transfer(row); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (names accountNames) transfer(row dbsqlc.TransfersByIDRow) (*ledger.Transfer, error) {
 	t := &ledger.Transfer{
 		TransferSpec: ledger.TransferSpec{
 			ID: ledger.TransferID(row.TransferID), Description: row.Description, Metadata: ledger.Metadata(row.Metadata),
 			Entries: make([]ledger.Entry, len(row.AccountNos)),
 		},
-		Sequence: row.Sequence, PostedAt: row.PostedAt.UTC(), Caller: row.Caller,
+		Sequence: row.Sequence, PostedAt: row.PostedAt.UTC(), Caller: row.Caller, Atomic: row.Atomic,
 	}
 	if row.EffectiveAt != nil {
 		at := row.EffectiveAt.UTC()
 		t.EffectiveAt = &at
 	}
-	if row.Refusal != nil && row.RefusedAccountNo != nil {
-		t.Refusal = &ledger.Refusal{Reason: ledger.Code(*row.Refusal), Account: names[*row.RefusedAccountNo].id}
+	if row.Refusal != nil {
+		t.Refusal = &ledger.Refusal{Reason: ledger.Code(*row.Refusal)}
+		if row.RefusedAccountNo != nil {
+			t.Refusal.Account = names[*row.RefusedAccountNo].id
+		}
 	}
 	for leg, no := range row.AccountNos {
 		t.Entries[leg] = entry(names[no], row.Amounts[leg])
 	}
-	return t
+	var err error
+	if t.Terms, err = ledger.ReadTerms(ledger.Kind(row.Kind), ledger.TransferID(row.Origin), row.Terms); err != nil {
+		return nil, err
+	}
+	if t.Refusal == nil && t.Kind() != ledger.Plain {
+		t.Step = &ledger.Step{Ordinal: int(row.Ordinal), Ends: row.Ends}
+		if row.Reserved != nil {
+			t.Step.Reserved = *row.Reserved
+		}
+		if row.Deadline != nil {
+			deadline := row.Deadline.UTC()
+			t.Step.Deadline = &deadline
+		}
+	}
+	return t, nil
 }
 
 // entry turns a signed amount of the database, debits positive, into an entry.

@@ -27,9 +27,15 @@ const (
 	LockTimeout
 )
 
+// ErrAgain is for a transaction that finds that it has to begin anew. It is classified as Again.
+var ErrAgain = errors.New("the transaction has to begin anew")
+
 // Classify sorts err, which is not nil.
 func Classify(err error) Class {
-	if unreachable(err) {
+	switch {
+	case errors.Is(err, ErrAgain):
+		return Again
+	case unreachable(err):
 		return Unavailable
 	}
 	var refused *pgconn.PgError

@@ -60,6 +60,12 @@ func Connect(ctx context.Context, config Config) (*pgxpool.Pool, error) {
 			pc.ConnConfig.RuntimeParams[name] = value
 		}
 	}
+	// The database does not take transfers that touch what this binary would not know of.
+	version, err := SchemaVersion()
+	if err != nil {
+		return nil, err
+	}
+	pc.ConnConfig.RuntimeParams["khata.schema"] = fmt.Sprintf("%04d", version)
 	// A WARNING at a commit says that it was not waited for, and must not go unheard, whatever the DSN says.
 	pc.ConnConfig.RuntimeParams["client_min_messages"] = "warning"
 	if config.Dial != nil {
