@@ -42,7 +42,7 @@ var schemaChecks = []check{
 		name: "privileges", of: "objects",
 		count: `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace
 			AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
-			                'snapshot', 'mark', 'value_dated_entry',
+			                'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
 			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')`,
 		says: "khata_service can add to the journal and no more, and nobody else is granted to change it.",
 	},
@@ -65,7 +65,7 @@ var bookChecks = []check{
 	},
 	{
 		name: "transfers-well-formed", of: "transfers", count: `SELECT count(*) FROM transfer`,
-		says: "Each transfer has two or more entries of allowed amounts, to accounts of its ledger, each on one side.",
+		says: "Each transfer has two or more entries of allowed amounts, to accounts of its ledger, each on one side, and what its kind has.",
 	},
 	{
 		name: "transfers-balance", of: "transfers", count: `SELECT count(*) FROM transfer`,
@@ -73,24 +73,42 @@ var bookChecks = []check{
 	},
 	{
 		name: "entries-match", of: "entries", count: `SELECT count(*) FROM entry`,
-		says: "The entries are exactly those of the posted transfers.",
+		says: "The entries are exactly those of the posted transfers that move anything.",
 	},
 	{
 		name: "trial-balance", of: "entries", count: `SELECT count(*) FROM entry`,
 		says: "All entries of a ledger sum to zero in each currency.",
 	},
 	{
+		name: "holds", of: "holds and steps",
+		count: `SELECT count(*) FROM transfer WHERE kind IN ('hold', 'capture', 'void', 'expiry') AND refusal IS NULL`,
+		says:  "What each hold reserved is captured, released or open, step by step, and it ended once and in time.",
+	},
+	{
+		name: "refunds", of: "refunds and reversals",
+		count: `SELECT count(*) FROM transfer WHERE kind IN ('refund', 'reversal') AND refusal IS NULL`,
+		says:  "No more went back of a transfer than it moved, account by account, and to where it came from.",
+	},
+	{
+		name: "conditions", of: "transfers with terms", count: `SELECT count(*) FROM transfer WHERE terms IS NOT NULL AND refusal IS NULL`,
+		says: "What a posted transfer was to find of its accounts was so.",
+	},
+	{
 		name: "floors", of: "entries", count: `SELECT count(*) FROM entry`,
-		says: "No transfer took an account below the floor that it had then.",
+		says: "No transfer left less available of an account than the floor that it had then.",
+	},
+	{
+		name: "ceilings", of: "entries", count: `SELECT count(*) FROM entry`,
+		says: "No transfer brought an account, with what is incoming, above the ceiling that it had then.",
 	},
 	{
 		name: "accounts-open", of: "entries", count: `SELECT count(*) FROM entry`,
-		says: "Nothing was posted to a closed account or a frozen side, and nothing was closed with a balance.",
+		says: "Nothing was posted or held on a closed account or a frozen side, and nothing was closed with a balance or a hold.",
 	},
 	{
 		name: "refusals", of: "refusals", count: `SELECT count(*) FROM transfer WHERE refusal IS NOT NULL`,
 		args: []any{reasons()},
-		says: "Each refusal has a known reason, which held then for an account of the transfer.",
+		says: "Each refusal has a known reason, which held then for an account of the transfer, its origin or its deadline.",
 	},
 	{
 		name: "accounts-well-formed", of: "accounts", count: `SELECT count(*) FROM account`,
@@ -101,8 +119,8 @@ var bookChecks = []check{
 		says: "Each account is as its last recorded change left it, and came before its entries.",
 	},
 	{
-		name: "snapshots", of: "snapshots", count: `SELECT count(*) FROM snapshot`,
-		says: "Each snapshot of a balance is the sum of the account's entries, and none is missing or too many.",
+		name: "snapshots", of: "snapshots", count: `SELECT (SELECT count(*) FROM snapshot) + (SELECT count(*) FROM hold_snapshot)`,
+		says: "Each snapshot is the sum of the account's entries, or of what is held, and none is missing or too many.",
 	},
 	{
 		name: "marks", of: "marks", count: `SELECT count(*) FROM mark`,

@@ -32,6 +32,18 @@ func newMarkedBooks(t *testing.T) *books {
 		}
 		b.post(t, main, "posted", specs...)
 	}
+	// Of so many holds and steps the lot falls on some.
+	for n := range 2 {
+		var specs []ledger.TransferSpec
+		for i := range 250 {
+			id := ledger.TransferID(fmt.Sprintf("MH-%d-%d", n, i))
+			specs = append(specs, hold(id, "cash", "wallet", "3", ledger.Terms{}), capture("C"+id, id, "2", i%5 > 0))
+			if i%2 == 0 && i%5 > 0 {
+				specs = append(specs, void("V"+id, id))
+			}
+		}
+		b.post(t, main, "posted", specs...)
+	}
 	tamper(t, b.db.ServiceDSN(), markBooks)
 	return b
 }
@@ -44,7 +56,7 @@ func TestRun_MarkedBooks(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	for _, c := range report.Checks {
-		if c.Name == "marks" && c.Checked != 3 || c.Name == "value-dates" && c.Checked != 160 || c.Name == "snapshots" && c.Checked < 3 {
+		if c.Name == "marks" && c.Checked != 7 || c.Name == "value-dates" && c.Checked != 160 || c.Name == "snapshots" && c.Checked < 3 {
 			t.Errorf("%s checked %d", c.Name, c.Checked)
 		}
 	}
@@ -59,6 +71,8 @@ func TestRun_TamperedSnapshots(t *testing.T) {
 		first = "(SELECT min(horizon) FROM mark)"
 		last  = "(SELECT max(horizon) FROM mark)"
 		one   = "(account_no, through) = (SELECT account_no, through FROM snapshot ORDER BY 2, 1 LIMIT 1)"
+
+		heldOne = "(account_no, through) = (SELECT account_no, through FROM hold_snapshot ORDER BY 2, 1 LIMIT 1)"
 	)
 	for _, c := range []struct {
 		name string
@@ -85,6 +99,25 @@ func TestRun_TamperedSnapshots(t *testing.T) {
 		},
 		{"an entry behind a snapshot", always("entry", `UPDATE entry SET amount = amount + 1 WHERE ledger_id = 1 AND sequence = `+sequence("T-in")+" AND leg = 1"),
 			[]string{"entries-match", "snapshots", "transfers-balance", "trial-balance"}, "its snapshot is "},
+		{
+			"a sum of what is held", always("hold_snapshot", "UPDATE hold_snapshot SET debit = debit + 0.01 WHERE "+heldOne),
+			[]string{"snapshots"}, "its snapshot says that ",
+		},
+		{
+			"a sum of what is held that is no number", always("hold_snapshot", "UPDATE hold_snapshot SET credit = 'NaN' WHERE "+heldOne),
+			[]string{"snapshots"}, "is held to debit and NaN to credit",
+		},
+		{"a snapshot of what is held deleted", always("hold_snapshot", "DELETE FROM hold_snapshot WHERE "+heldOne), []string{"snapshots"}, "has no snapshot of what is held"},
+		{
+			"a snapshot of what is held that the lot did not fall on", always("hold_snapshot", `INSERT INTO hold_snapshot
+				SELECT e.ledger_id, e.account_no, e.sequence, b.debit, b.credit FROM hold_entry e, held_through(1, e.account_no, e.sequence) b
+				 WHERE e.ledger_id = 1 AND NOT sampled(e.sequence) AND e.sequence < `+last+` LIMIT 1`),
+			[]string{"snapshots"}, "that belongs to no hold or step here",
+		},
+		{
+			"a hold entry behind a snapshot", always("hold_entry", "UPDATE hold_entry SET debit = debit + 1 WHERE ledger_id = 1 AND sequence = "+sequence("MH-0-0")+" AND debit > 0"),
+			[]string{"holds", "snapshots"}, "its snapshot says that ",
+		},
 		{"a mark deleted", always("mark", "DELETE FROM mark WHERE horizon = "+first), []string{"marks"}, "there is no mark here"},
 		{"the last mark deleted", always("mark", "DELETE FROM mark WHERE horizon >= (SELECT max(through) FROM snapshot)"), []string{"snapshots"}, "or lies above the last mark"},
 		{"a mark moved", always("mark", "UPDATE mark SET horizon = horizon - 1 WHERE horizon = "+first), []string{"marks"}, "no mark belongs here"},

@@ -4,7 +4,7 @@ WITH journal AS (
       FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
        AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
-                       'snapshot', 'mark', 'value_dated_entry'))
+                       'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold'))
 SELECT 'table ' || name,
        format('kind %s, persistence %s, row security %s', relkind, relpersistence, relrowsecurity OR relforcerowsecurity)
   FROM journal
@@ -51,7 +51,8 @@ SELECT 'function ' || p.oid::regprocedure,
  WHERE p.pronamespace = 'public'::regnamespace
    AND (p.prorettype = 'trigger'::regtype
         -- What these and the balances rest on.
-        OR p.proname IN ('balance_through', 'next_marks', 'sampled', 'stretches_around', 'transfer_fault', 'transfers_per_mark'))
+        OR p.proname IN ('balance_through', 'held_through', 'moves', 'next_marks', 'sampled', 'stretches_around', 'terms_readable',
+                      'transfer_fault', 'transfer_kind_fault', 'transfers_per_mark'))
 UNION ALL
 SELECT 'sequence ' || c.relname,
        format('%s FROM %s BY %s MIN %s MAX %s CACHE %s%s, persistence %s', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement,

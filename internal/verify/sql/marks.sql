@@ -1,7 +1,11 @@
 -- A mark stands at every so many transfers of a ledger, up to its last one, and says of its stretch what the transfers say.
 WITH numbered AS (
     SELECT ledger_id, sequence, posted_at, (row_number() OVER (PARTITION BY ledger_id ORDER BY sequence) - 1) / transfers_per_mark() AS stretch,
-           CASE WHEN refusal IS NULL AND sampled(sequence) THEN (SELECT count(DISTINCT no) FROM unnest(account_nos) no) ELSE 0 END AS snapshots
+           -- Of a capture both tables have snapshots.
+           CASE WHEN refusal IS NULL AND sampled(sequence)
+                THEN (SELECT count(DISTINCT no) FROM unnest(account_nos) no)
+                     * (CASE WHEN kind IS NULL OR kind IN ('capture', 'refund', 'reversal') THEN 1 ELSE 0 END + CASE WHEN reserved IS NULL THEN 0 ELSE 1 END)
+                ELSE 0 END AS snapshots
       FROM transfer),
 stretch AS (
     SELECT ledger_id, max(sequence) AS horizon, min(posted_at) AS earliest, max(posted_at) AS latest, sum(snapshots) AS snapshots

@@ -5,7 +5,7 @@ WITH relation AS (
       FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
        AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
-                       'snapshot', 'mark', 'value_dated_entry',
+                       'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
                        'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')),
 function AS (
     SELECT DISTINCT p.oid AS funcid, p.proname AS name, p.proowner AS owner, p.proacl AS acl
@@ -34,7 +34,7 @@ granted AS (
                        WHERE a.attrelid = r.relid AND a.attnum > 0 AND NOT a.attisdropped
                          AND has_column_privilege(s.roleid, r.relid, a.attnum, p.name)
                          AND NOT (r.name = 'account' AND p.name = 'UPDATE'
-                                  AND a.attname IN ('name', 'metadata', 'floor', 'serialised', 'frozen', 'closed', 'changed_by'))
+                                  AND a.attname IN ('name', 'metadata', 'floor', 'ceiling', 'serialised', 'frozen', 'closed', 'changed_by'))
                          AND NOT (r.name = 'mark' AND p.name = 'INSERT' AND a.attname IN ('ledger_id', 'horizon')))
            END AS columns,
            has_table_privilege(s.roleid, r.relid, p.name) AS whole
@@ -78,7 +78,7 @@ SELECT NULL::integer, NULL::bigint, NULL::text, NULL::text, b.detail
      WHERE g.grantee <> g.owner AND g.grantee NOT IN (SELECT roleid FROM service)
        AND (g.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
             OR g.privilege_type = 'INSERT'
-               AND (g.grantee = 0 OR g.name IN ('entry', 'account_change', 'snapshot', 'mark', 'value_dated_entry')))
+               AND (g.grantee = 0 OR g.name IN ('entry', 'account_change', 'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold')))
     UNION ALL
     SELECT format('%s may EXECUTE %s, and hang it on a table of its own', CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END, f.name)
       FROM function f, aclexplode(coalesce(f.acl, acldefault('f', f.owner))) x

@@ -19,7 +19,41 @@ WITH fault AS (
                CASE WHEN cardinality(t.account_nos) = 2 AND t.account_nos[1] <> t.account_nos[2] THEN NULL
                     WHEN EXISTS (SELECT FROM unnest(t.account_nos, t.amounts) l (account_no, amount)
                                   GROUP BY l.account_no HAVING count(*) > 1 AND min(l.amount) < 0 AND max(l.amount) > 0)
-                    THEN 'an account is on both sides of it' END) AS what
+                    THEN 'an account is on both sides of it' END,
+               -- Nor is a plain one any of these.
+               CASE WHEN num_nonnulls(t.kind, t.origin, t.ordinal, t.ends, t.reserved, t.deadline, t.terms, t.atomic) > 0 THEN NULLIF(concat_ws('; ',
+                    CASE WHEN t.kind NOT IN ('hold', 'capture', 'void', 'expiry', 'refund', 'reversal') THEN 'there is no kind ' || left(t.kind, 60) END,
+                    CASE WHEN (t.origin IS NOT NULL) <> (t.kind IS NOT NULL AND t.kind <> 'hold')
+                         THEN format('its origin cannot be %s', coalesce(t.origin, 'NULL')) END,
+                    CASE WHEN (t.ordinal IS NOT NULL) <> (t.origin IS NOT NULL AND t.refusal IS NULL) OR t.ordinal < 1
+                         THEN format('its ordinal cannot be %s', coalesce(t.ordinal::text, 'NULL')) END,
+                    CASE WHEN t.ends IS NOT NULL AND (t.ends AND t.ordinal IS NOT NULL AND t.kind IN ('capture', 'void', 'expiry', 'reversal')) IS NOT TRUE
+                           OR t.ends IS NULL AND t.refusal IS NULL AND t.kind IN ('void', 'expiry', 'reversal')
+                         THEN format('ends cannot be %s', coalesce(t.ends::text, 'NULL')) END,
+                    CASE WHEN (t.reserved IS NOT NULL) <> (t.refusal IS NULL AND coalesce(t.kind IN ('hold', 'capture', 'void', 'expiry'), false))
+                           OR t.kind = 'hold' AND t.reserved <> abs(t.amounts[1]) OR t.kind <> 'hold' AND t.reserved >= 0
+                         THEN format('what it reserves cannot be %s', coalesce(left(t.reserved::text, 60), 'NULL')) END,
+                    CASE WHEN t.deadline IS NOT NULL AND (t.kind = 'hold' AND t.refusal IS NULL AND isfinite(t.deadline)) IS NOT TRUE
+                         THEN format('its deadline cannot be %s', t.deadline) END,
+                    CASE WHEN t.effective_at IS NOT NULL AND t.kind IN ('hold', 'void', 'expiry') THEN 'it has a value date, and moves nothing' END,
+                    CASE WHEN t.kind IN ('hold', 'capture', 'void', 'expiry') AND cardinality(t.account_nos) <> 2 THEN 'its entries are no pair' END,
+                    CASE WHEN t.atomic IS NOT NULL AND NOT (t.atomic AND t.refusal IS NOT NULL) THEN format('atomic cannot be %s', t.atomic) END,
+                    CASE WHEN t.terms IS NULL THEN NULL
+                         WHEN NOT terms_readable(t.terms) THEN 'its terms cannot be read: ' || left(t.terms::text, 100)
+                         WHEN EXISTS (SELECT FROM json_object_keys(t.terms) k
+                                       WHERE k <> ALL (CASE coalesce(t.kind, 'transfer')
+                                                            WHEN 'transfer' THEN '{amount,balancing,conditions}'
+                                                            WHEN 'hold' THEN '{expires_at,expires_after,conditions}'
+                                                            WHEN 'capture' THEN '{amount,keep_open}'
+                                                            WHEN 'refund' THEN '{amount,expected_refunded,reason}'
+                                                            ELSE '{}' END::text[]))
+                         THEN 'its terms are those of another kind: ' || left(t.terms::text, 100)
+                         WHEN t.kind IS NOT NULL OR num_nonnulls(t.terms -> 'amount', t.terms -> 'balancing') = 0 THEN NULL
+                         WHEN (num_nonnulls(t.terms -> 'amount', t.terms -> 'balancing') = 2 AND cardinality(t.account_nos) = 2
+                               AND CASE WHEN t.refusal IS NULL THEN abs(t.amounts[1]) <= (t.terms ->> 'amount')::numeric
+                                        ELSE abs(t.amounts[1]) = (t.terms ->> 'amount')::numeric END) IS NOT TRUE
+                         THEN format('it was to move at most %s, and is for %s', left(coalesce(t.terms ->> 'amount', 'NULL'), 60), left(abs(t.amounts[1])::text, 60)) END),
+                    '') END) AS what
           FROM transfer t LEFT JOIN (SELECT DISTINCT ledger_id FROM ledger) g ON g.ledger_id = t.ledger_id) t
      WHERE what <> ''
     UNION ALL

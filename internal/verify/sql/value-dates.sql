@@ -2,7 +2,7 @@
 WITH leg AS (
     SELECT ledger_id, sequence, posted_at, effective_at, generate_series(1, greatest(cardinality(account_nos), cardinality(amounts))) AS leg,
            unnest(account_nos) AS account_no, unnest(amounts) AS amount, 1 AS surplus
-      FROM transfer WHERE refusal IS NULL AND effective_at IS NOT NULL
+      FROM transfer WHERE refusal IS NULL AND effective_at IS NOT NULL AND (kind IS NULL OR kind IN ('capture', 'refund', 'reversal'))
     UNION ALL
     SELECT ledger_id, sequence, posted_at, effective_at, leg, account_no, amount, -1 FROM value_dated_entry),
 off AS (
