@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/shopspring/decimal"
 	"github.com/spf13/cobra"
 
 	"github.com/khata-ledger/khata/ledger"
@@ -17,7 +18,7 @@ func (a *app) accountCommand() *cobra.Command {
 }
 
 func (a *app) accountCreateCommand() *cobra.Command {
-	var kind, currency, name, metadata, floor string
+	var kind, currency, name, metadata, floor, ceiling string
 	var serialised bool
 	cmd := &cobra.Command{
 		Use:   "create ACCOUNT --type TYPE --currency CODE",
@@ -31,12 +32,11 @@ func (a *app) accountCreateCommand() *cobra.Command {
 			if spec.Metadata, err = ledger.ParseMetadata(metadata, "metadata"); err != nil {
 				return err
 			}
-			if floor != "" {
-				f, err := ledger.ParseFloor(floor, "floor")
-				if err != nil {
-					return err
-				}
-				spec.Floor = &f
+			if spec.Floor, err = parseLimit(floor, "floor"); err != nil {
+				return err
+			}
+			if spec.Ceiling, err = parseLimit(ceiling, "ceiling"); err != nil {
+				return err
 			}
 			if err := spec.Validate(); err != nil {
 				return err
@@ -55,8 +55,18 @@ func (a *app) accountCreateCommand() *cobra.Command {
 	cmd.Flags().StringVar(&name, "name", "", "name for people")
 	cmd.Flags().StringVar(&metadata, "metadata", "", "a JSON object")
 	cmd.Flags().StringVar(&floor, "floor", "", "least balance, such as 0; empty is none")
-	cmd.Flags().BoolVar(&serialised, "serialised", false, "decide transfers on it one at a time (a floor implies it)")
+	cmd.Flags().StringVar(&ceiling, "ceiling", "", "most balance, such as 300000; empty is none")
+	cmd.Flags().BoolVar(&serialised, "serialised", false, "decide transfers on it one at a time (a floor or a ceiling implies it)")
 	return cmd
+}
+
+// parseLimit reads a floor or a ceiling; "" is none.
+func parseLimit(text, field string) (*decimal.Decimal, error) {
+	if text == "" {
+		return nil, nil
+	}
+	limit, err := ledger.ParseBalance(text, field)
+	return &limit, err
 }
 
 func (a *app) accountGetCommand() *cobra.Command {
@@ -101,14 +111,13 @@ func (a *app) accountListCommand() *cobra.Command {
 }
 
 func (a *app) accountUpdateCommand() *cobra.Command {
-	var name, metadata, floor, freeze string
-	var serialised, closed bool
+	var f updateFlags
 	cmd := &cobra.Command{
 		Use:   "update ACCOUNT",
 		Short: "Set fields of an account; those not given stay",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			update, err := readUpdate(cmd, name, metadata, floor, freeze, serialised, closed)
+			update, err := f.read(cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -124,49 +133,62 @@ func (a *app) accountUpdateCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "name for people")
-	cmd.Flags().StringVar(&metadata, "metadata", "", "a JSON object; empty removes it")
-	cmd.Flags().StringVar(&floor, "floor", "", `least balance; "none" removes it`)
-	cmd.Flags().StringVar(&freeze, "freeze", "", "the side that takes no more entries: none, debits, credits or both")
-	cmd.Flags().BoolVar(&serialised, "serialised", false, "decide transfers on it one at a time")
-	cmd.Flags().BoolVar(&closed, "close", false, "close it for ever; its balance must be zero")
+	cmd.Flags().StringVar(&f.name, "name", "", "name for people")
+	cmd.Flags().StringVar(&f.metadata, "metadata", "", "a JSON object; empty removes it")
+	cmd.Flags().StringVar(&f.floor, "floor", "", `least balance; "none" removes it`)
+	cmd.Flags().StringVar(&f.ceiling, "ceiling", "", `most balance; "none" removes it`)
+	cmd.Flags().StringVar(&f.freeze, "freeze", "", "the side that takes no more entries: none, debits, credits or both")
+	cmd.Flags().BoolVar(&f.serialised, "serialised", false, "decide transfers on it one at a time")
+	cmd.Flags().BoolVar(&f.closed, "close", false, "close it for ever; its balance must be zero, and no hold open")
 	return cmd
 }
 
-func readUpdate(cmd *cobra.Command, name, metadata, floor, freeze string, serialised, closed bool) (ledger.AccountUpdate, error) {
-	var update ledger.AccountUpdate
-	given := cmd.Flags().Changed
+// updateFlags are the flags of account update.
+type updateFlags struct {
+	name, metadata, floor, ceiling, freeze string
+	serialised, closed                     bool
+}
+
+func (f *updateFlags) read(given func(flag string) bool) (update ledger.AccountUpdate, err error) {
 	if given("name") {
-		update.Name = &name
+		update.Name = &f.name
 	}
 	if given("metadata") {
-		m, err := ledger.ParseMetadata(metadata, "metadata")
+		m, err := ledger.ParseMetadata(f.metadata, "metadata")
 		if err != nil {
 			return update, err
 		}
 		update.Metadata = &m
 	}
-	switch {
-	case given("floor") && floor == "none":
-		update.RemoveFloor = true
-	case given("floor"):
-		f, err := ledger.ParseFloor(floor, "floor")
-		if err != nil {
+	if given("floor") {
+		if update.Floor, update.RemoveFloor, err = parseLimitUpdate(f.floor, "floor"); err != nil {
 			return update, err
 		}
-		update.Floor = &f
+	}
+	if given("ceiling") {
+		if update.Ceiling, update.RemoveCeiling, err = parseLimitUpdate(f.ceiling, "ceiling"); err != nil {
+			return update, err
+		}
 	}
 	if given("freeze") {
-		f := ledger.Frozen(freeze)
-		update.Frozen = &f
+		frozen := ledger.Frozen(f.freeze)
+		update.Frozen = &frozen
 	}
 	if given("serialised") {
-		update.Serialised = &serialised
+		update.Serialised = &f.serialised
 	}
 	if given("close") {
-		update.Closed = &closed
+		update.Closed = &f.closed
 	}
 	return update, nil
+}
+
+func parseLimitUpdate(text, field string) (limit *decimal.Decimal, remove bool, err error) {
+	if text == "none" {
+		return nil, true, nil
+	}
+	balance, err := ledger.ParseBalance(text, field)
+	return &balance, false, err
 }
 
 type accountJSON struct {
@@ -176,6 +198,7 @@ type accountJSON struct {
 	Name       string  `json:"name"`
 	Metadata   string  `json:"metadata,omitempty"`
 	Floor      *string `json:"floor,omitempty"`
+	Ceiling    *string `json:"ceiling,omitempty"`
 	Serialised bool    `json:"serialised"`
 	Frozen     string  `json:"frozen"`
 	Closed     bool    `json:"closed"`
@@ -196,7 +219,13 @@ func (a *app) printAccount(account ledger.Account) error {
 		floor := ledger.FormatAmount(*account.Floor, account.Currency.Scale)
 		out.Floor = &floor
 		words = append(words, "floor "+floor)
-	} else if account.Serialised {
+	}
+	if account.Ceiling != nil {
+		ceiling := ledger.FormatAmount(*account.Ceiling, account.Currency.Scale)
+		out.Ceiling = &ceiling
+		words = append(words, "ceiling "+ceiling)
+	}
+	if account.Floor == nil && account.Ceiling == nil && account.Serialised {
 		words = append(words, "serialised")
 	}
 	if account.Frozen != ledger.FrozenNone {

@@ -90,7 +90,7 @@ func exitCode(err error) int {
 		return ExitUsage
 	}
 	switch ledger.CodeOf(err) {
-	case ledger.CodeInvalidArgument, ledger.CodeUnbalanced, ledger.CodeCurrencyMismatch, ledger.CodeAmountScale:
+	case ledger.CodeInvalidArgument, ledger.CodeUnbalanced, ledger.CodeCurrencyMismatch, ledger.CodeAmountScale, ledger.CodeWrongOrigin:
 		return ExitUsage
 	case ledger.CodeAlreadyExists:
 		return ExitConflict
@@ -99,6 +99,8 @@ func exitCode(err error) int {
 	case ledger.CodeUnavailable, ledger.CodeOverloaded, ledger.CodeConflict, ledger.CodeDeadlineExceeded, ledger.CodeCancelled:
 		return ExitUnavailable
 	}
+	// A precondition that does not hold among them, such as CodeNotSerialised or CodeBalanceNotZero: the command line is in order, and
+	// nothing is on record. Of an atomic call it is the transfer at fault that decides.
 	return ExitFailure
 }
 
@@ -128,8 +130,8 @@ id is taken by other content), 5 not found, 6 unavailable (the outcome is open: 
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.applyEnvironment(cmd) }
 	root.AddCommand(
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(),
-		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.balanceCommand(),
-		a.entriesCommand(), a.importCommand(), a.benchCommand(), a.versionCommand(),
+		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
+		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.importCommand(), a.benchCommand(), a.versionCommand(),
 	)
 	wrapArgs(root)
 	showVariables(root)

@@ -134,7 +134,7 @@ func TestEnvironment(t *testing.T) {
 		{"ledger", map[string]string{"KHATA_ADDR": b.addr, "KHATA_LEDGER": "shop"}, "balance cash", result{out: "cash  0 JPY\n"}},
 		{"the flag wins", map[string]string{"KHATA_ADDR": "127.0.0.1:1", "KHATA_LEDGER": "shop"}, "balance cash --ledger main --addr " + b.addr, result{out: "cash  0.00 BDT\n"}},
 		{"JSON", map[string]string{"KHATA_ADDR": b.addr, "KHATA_JSON": "true"}, "balance cash",
-			result{out: `{"account":"cash","currency":"BDT","posted":"0.00","version":0}` + "\n"}},
+			result{out: `{"account":"cash","currency":"BDT","posted":"0.00","held":"0.00","available":"0.00","incoming":"0.00","version":0}` + "\n"}},
 		{"the flag wins over JSON", map[string]string{"KHATA_ADDR": b.addr, "KHATA_JSON": "1"}, "balance cash --json=false", result{out: "cash  0.00 BDT\n"}},
 		{"empty is unset", map[string]string{"KHATA_ADDR": b.addr, "KHATA_LEDGER": "", "KHATA_JSON": ""}, "balance cash", result{out: "cash  0.00 BDT\n"}},
 		{"a flag with a dash", map[string]string{"KHATA_ADDR": b.addr, "KHATA_NEWEST_FIRST": "true"}, "entries cash", result{}},
@@ -302,7 +302,8 @@ func TestVersionAndHelp(t *testing.T) {
 	server := []string{"up", "serve", "migrate up", "migrate status", "verify", "bench"}
 	client := []string{
 		"ledger create", "ledger list", "currency register", "currency list", "account create", "account get", "account list",
-		"account update", "transfer post", "transfer get", "balance", "entries",
+		"account update", "transfer post", "transfer post-atomic", "transfer get", "hold create", "hold capture", "hold void", "hold list",
+		"hold get", "refund", "reverse", "balance", "entries",
 	}
 	for _, command := range slices.Concat(server, client) {
 		r := khata(t.Context(), append(strings.Fields(command), "--help")...)

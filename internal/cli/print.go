@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shopspring/decimal"
+
 	"github.com/khata-ledger/khata/ledger"
 	"github.com/khata-ledger/khata/ledger/client"
 )
@@ -54,6 +56,12 @@ func (a *app) printError(err error) {
 		}
 		return
 	}
+	enc := json.NewEncoder(a.Err)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(toErrorJSON(err))
+}
+
+func toErrorJSON(err error) errorJSON {
 	out := errorJSON{Code: ledger.CodeOf(err), Message: err.Error()}
 	var typed *ledger.Error
 	var usage usageError
@@ -66,24 +74,26 @@ func (a *app) printError(err error) {
 			out.Violations = append(out.Violations, violationJSON(v))
 		}
 	}
-	enc := json.NewEncoder(a.Err)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(out)
+	return out
 }
 
 type balanceJSON struct {
-	Account  string `json:"account"`
-	Currency string `json:"currency"`
-	Posted   string `json:"posted"`
-	Version  int64  `json:"version"`
+	Account   string `json:"account"`
+	Currency  string `json:"currency"`
+	Posted    string `json:"posted"`
+	Held      string `json:"held"`
+	Available string `json:"available"`
+	Incoming  string `json:"incoming"`
+	Version   int64  `json:"version"`
 	// AsOf is of a balance as of a point.
 	AsOf int64 `json:"as_of_sequence,omitempty"`
 }
 
 func toBalanceJSON(b ledger.Balance) balanceJSON {
+	format := func(amount decimal.Decimal) string { return ledger.FormatAmount(amount, b.Currency.Scale) }
 	return balanceJSON{
 		Account: string(b.Account), Currency: string(b.Currency.Code), Version: b.Version, AsOf: b.AsOf,
-		Posted: ledger.FormatAmount(b.Posted, b.Currency.Scale),
+		Posted: format(b.Posted), Held: format(b.Held), Available: format(b.Available()), Incoming: format(b.Incoming),
 	}
 }
 
@@ -95,30 +105,75 @@ type resultJSON struct {
 	Replayed      bool          `json:"replayed"`
 	Sequence      int64         `json:"sequence"`
 	PostedAt      string        `json:"posted_at"`
+	Entries       []entryJSON   `json:"entries,omitempty"`
+	Deadline      string        `json:"deadline,omitempty"`
 	Balances      []balanceJSON `json:"balances,omitempty"`
 }
 
 func (a *app) printResult(r client.Result) error {
+	out, text := result(r)
+	return a.print(out, text)
+}
+
+func result(r client.Result) (resultJSON, string) {
 	out := resultJSON{
 		TransferID: string(r.TransferID), Outcome: string(r.Outcome()), Replayed: r.Replayed, Sequence: r.Sequence,
-		PostedAt: formatTime(r.PostedAt),
+		PostedAt: formatTime(r.PostedAt), Deadline: formatOptionalTime(r.Deadline),
 	}
 	text := fmt.Sprintf("%s %s", r.Outcome(), r.TransferID)
 	if r.Refusal != nil {
 		out.Reason, out.ReasonAccount = string(r.Refusal.Reason), string(r.Refusal.Account)
-		text += fmt.Sprintf(": %s of %s", out.Reason, out.ReasonAccount)
+		text += ": " + refusalText(r.Refusal)
 	}
 	text += fmt.Sprintf("  sequence %d  %s", r.Sequence, out.PostedAt)
+	if r.Deadline != nil {
+		text += "  until " + out.Deadline
+	}
 	if r.Replayed {
 		text += "  (replayed: this was decided before, and nothing was written now)"
+	}
+	for _, e := range r.Entries {
+		out.Entries = append(out.Entries, toEntryJSON(e))
+		text += "\n" + entryText(e)
 	}
 	for _, b := range r.Balances {
 		out.Balances = append(out.Balances, toBalanceJSON(b))
 		text += "\n  " + balanceText(b)
 	}
-	return a.print(out, text)
+	return out, text
+}
+
+// refusalText is the reason of a refusal, and the account where it is about one.
+func refusalText(r *ledger.Refusal) string {
+	if r.Account == "" {
+		return string(r.Reason)
+	}
+	return string(r.Reason) + " of " + string(r.Account)
 }
 
 func balanceText(b ledger.Balance) string {
-	return fmt.Sprintf("%s  %s %s", b.Account, ledger.FormatAmount(b.Posted, b.Currency.Scale), b.Currency.Code)
+	format := func(amount decimal.Decimal) string { return ledger.FormatAmount(amount, b.Currency.Scale) }
+	text := fmt.Sprintf("%s  %s %s", b.Account, format(b.Posted), b.Currency.Code)
+	if !b.Held.IsZero() {
+		text += fmt.Sprintf("  held %s  available %s", format(b.Held), format(b.Available()))
+	}
+	if !b.Incoming.IsZero() {
+		text += "  incoming " + format(b.Incoming)
+	}
+	return text
+}
+
+type entryJSON struct {
+	Account   string `json:"account"`
+	Direction string `json:"direction"`
+	Amount    string `json:"amount"`
+	Currency  string `json:"currency"`
+}
+
+func toEntryJSON(e ledger.Entry) entryJSON {
+	return entryJSON{string(e.Account), string(e.Direction), ledger.FormatAmount(e.Amount, e.Currency.Scale), string(e.Currency.Code)}
+}
+
+func entryText(e ledger.Entry) string {
+	return fmt.Sprintf("  %-6s  %s  %s %s", e.Direction, e.Account, ledger.FormatAmount(e.Amount, e.Currency.Scale), e.Currency.Code)
 }

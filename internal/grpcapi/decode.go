@@ -48,14 +48,31 @@ func decodeAccount(in *khatav1.NewAccount) (ledger.AccountSpec, error) {
 		return spec, err
 	}
 	if in != nil && in.Floor != nil {
-		spec.Floor, err = decodeFloor(in.GetFloor())
+		if spec.Floor, err = decodeLimit(in.GetFloor(), "floor"); err != nil {
+			return spec, err
+		}
+	}
+	if in != nil && in.Ceiling != nil {
+		spec.Ceiling, err = decodeLimit(in.GetCeiling(), "ceiling")
 	}
 	return spec, err
 }
 
-func decodeFloor(text string) (*decimal.Decimal, error) {
-	floor, err := ledger.ParseFloor(text, "floor")
-	return &floor, err
+func decodeLimit(text, field string) (*decimal.Decimal, error) {
+	limit, err := ledger.ParseBalance(text, field)
+	return &limit, err
+}
+
+// decodeLimitUpdate reads a floor or ceiling of an update: absent leaves it, present and empty removes it.
+func decodeLimitUpdate(text *string, field string) (limit *decimal.Decimal, remove bool, err error) {
+	switch {
+	case text == nil:
+		return nil, false, nil
+	case *text == "":
+		return nil, true, nil
+	}
+	limit, err = decodeLimit(*text, field)
+	return limit, false, err
 }
 
 func decodeUpdate(in *khatav1.UpdateAccountRequest) (ledger.AccountUpdate, error) {
@@ -71,16 +88,12 @@ func decodeUpdate(in *khatav1.UpdateAccountRequest) (ledger.AccountUpdate, error
 		}
 		update.Metadata = &metadata
 	}
-	if in.Floor != nil {
-		if in.GetFloor() == "" {
-			update.RemoveFloor = true
-		} else {
-			floor, err := decodeFloor(in.GetFloor())
-			if err != nil {
-				return update, err
-			}
-			update.Floor = floor
-		}
+	var err error
+	if update.Floor, update.RemoveFloor, err = decodeLimitUpdate(in.Floor, "floor"); err != nil {
+		return update, err
+	}
+	if update.Ceiling, update.RemoveCeiling, err = decodeLimitUpdate(in.Ceiling, "ceiling"); err != nil {
+		return update, err
 	}
 	if in.Serialised != nil {
 		serialised := in.GetSerialised()
@@ -104,8 +117,16 @@ func decodeTransfer(in *khatav1.NewTransfer) (ledger.TransferSpec, error) {
 		return spec, err
 	}
 	var err error
-	if spec.Entries, err = decodeEntries(in); err != nil {
+	if spec.Terms, err = decodeTerms(in); err != nil {
 		return spec, err
+	}
+	if !spec.Kind().IsStep() {
+		if spec.Entries, err = decodeEntries(in); err != nil {
+			return spec, err
+		}
+	}
+	if in.GetBalancing() {
+		spec.Terms.Balancing, spec.Terms.Amount = true, &spec.Entries[0].Amount
 	}
 	if spec.EffectiveAt, err = decodeTime(in.GetEffectiveAt(), "effective_at"); err != nil {
 		return spec, err

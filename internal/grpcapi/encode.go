@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"time"
 
+	"github.com/shopspring/decimal"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -37,6 +38,9 @@ func encodeAccount(a ledger.Account) *khatav1.Account {
 	if a.Floor != nil {
 		out.Floor = proto.String(ledger.FormatAmount(*a.Floor, a.Currency.Scale))
 	}
+	if a.Ceiling != nil {
+		out.Ceiling = proto.String(ledger.FormatAmount(*a.Ceiling, a.Currency.Scale))
+	}
 	return out
 }
 
@@ -45,9 +49,10 @@ func encodeCreated(c journal.CreatedAccount) *khatav1.CreateAccountResponse {
 }
 
 func encodeBalance(b ledger.Balance) *khatav1.Balance {
+	format := func(amount decimal.Decimal) string { return ledger.FormatAmount(amount, b.Currency.Scale) }
 	return &khatav1.Balance{
-		Account: string(b.Account), Currency: string(b.Currency.Code),
-		Posted: ledger.FormatAmount(b.Posted, b.Currency.Scale), Version: b.Version, AsOfSequence: b.AsOf,
+		Account: string(b.Account), Currency: string(b.Currency.Code), Posted: format(b.Posted), Held: format(b.Held),
+		Available: format(b.Available()), Incoming: format(b.Incoming), Version: b.Version, AsOfSequence: b.AsOf,
 	}
 }
 
@@ -63,6 +68,15 @@ func encodeResult(r journal.PostResult) *khatav1.TransferResult {
 	for _, b := range r.Balances {
 		out.Balances = append(out.Balances, encodeBalance(b))
 	}
+	if t.Terms == nil || t.Refusal != nil {
+		return out
+	}
+	if t.Terms.Kind.IsStep() || t.Terms.Balancing { // The request does not say what was moved.
+		out.Entries = each(t.Entries, encodeLeg)
+	}
+	if t.Step != nil {
+		out.Deadline = encodeTime(t.Step.Deadline)
+	}
 	return out
 }
 
@@ -70,18 +84,20 @@ func encodeTransfer(name ledger.Name, t *ledger.Transfer) *khatav1.Transfer {
 	out := &khatav1.Transfer{
 		Ledger: string(name.Or()), TransferId: string(t.ID), Outcome: outcomesOut[t.Outcome()], Sequence: t.Sequence,
 		PostedAt: timestamppb.New(t.PostedAt), EffectiveAt: encodeTime(t.EffectiveAt), Description: t.Description,
-		Metadata: string(t.Metadata), Caller: t.Caller,
+		Metadata: string(t.Metadata), Caller: t.Caller, Entries: each(t.Entries, encodeLeg), Atomic: t.Atomic,
 	}
 	if t.Refusal != nil {
 		out.Reason, out.ReasonAccount = string(t.Refusal.Reason), string(t.Refusal.Account)
 	}
-	for _, e := range t.Entries {
-		out.Entries = append(out.Entries, &khatav1.Entry{
-			Account: string(e.Account), Direction: directionsOut[e.Direction],
-			Amount: ledger.FormatAmount(e.Amount, e.Currency.Scale), Currency: string(e.Currency.Code),
-		})
-	}
+	encodeTerms(out, t)
 	return out
+}
+
+func encodeLeg(e ledger.Entry) *khatav1.Entry {
+	return &khatav1.Entry{
+		Account: string(e.Account), Direction: directionsOut[e.Direction],
+		Amount: ledger.FormatAmount(e.Amount, e.Currency.Scale), Currency: string(e.Currency.Code),
+	}
 }
 
 func encodeEntry(e journal.AccountEntry, scale int32) *khatav1.AccountEntry {

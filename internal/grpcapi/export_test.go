@@ -6,4 +6,5 @@ var (
 	ToStatus         = toStatus
 	ErrorInterceptor = errorInterceptor
 	PanicInterceptor = panicInterceptor
+	Shorten          = shorten
 )

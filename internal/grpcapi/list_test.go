@@ -361,11 +361,13 @@ func TestGetBalances_OrderAndErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &khatav1.Balance{Account: "wallet:a", Currency: "BDT", Posted: "5.00", Version: posted.GetSequence()}
-	want := []*khatav1.Balance{
-		{Account: "wallet:b", Currency: "BDT", Posted: "0.00"}, a,
-		{Account: "cash", Currency: "BDT", Posted: "5.00", Version: posted.GetSequence()}, a,
+	of := func(account, posted string, version int64) *khatav1.Balance {
+		return &khatav1.Balance{
+			Account: account, Currency: "BDT", Posted: posted, Available: posted, Held: "0.00", Incoming: "0.00", Version: version,
+		}
 	}
+	a := of("wallet:a", "5.00", posted.GetSequence())
+	want := []*khatav1.Balance{of("wallet:b", "0.00", 0), a, of("cash", "5.00", posted.GetSequence()), a}
 	if diff := cmp.Diff(want, resp.GetBalances(), protocmp.Transform()); diff != "" {
 		t.Errorf("balances (-want +got):\n%s", diff)
 	}

@@ -65,6 +65,7 @@ func TestMalformed_EmptyRequests(t *testing.T) {
 		"CreateAccount": invalid("account"), "CreateAccounts": invalid("accounts"), "GetAccount": invalid("account"), "ListAccounts": "OK",
 		"UpdateAccount": invalid("account"), "PostTransfer": invalid("transfer_id"), "PostTransfers": "OK",
 		"GetTransfer": invalid("transfer_id"), "GetBalance": invalid("account"), "GetBalances": invalid("accounts"), "ListEntries": invalid("account"),
+		"ListHolds": invalid("account"),
 	}
 	for i := range methods().Len() {
 		m := methods().Get(i)
@@ -100,7 +101,7 @@ func TestMalformed_UnknownFieldsAreIgnored(t *testing.T) {
 // wellFormed has requests that are in order, one or more for each method that takes text.
 func wellFormed() map[string][]proto.Message {
 	text := func(a *khatav1.NewAccount) *khatav1.NewAccount {
-		a.Name, a.Metadata, a.Floor = "A", `{"a":1}`, proto.String("0")
+		a.Name, a.Metadata, a.Floor, a.Ceiling = "A", `{"a":1}`, proto.String("0"), proto.String("5")
 		return a
 	}
 	full := func(x *khatav1.NewTransfer) *khatav1.NewTransfer {
@@ -111,6 +112,23 @@ func wellFormed() map[string][]proto.Message {
 	short.Currency = "BDT"
 	long := full(entries("T-long", debit("cash", "1.00"), credit("wallet:a", "1.00")))
 	long.Entries[0].Currency, long.Entries[1].Currency = "BDT", "BDT"
+	conditional := full(move("T-conditional", "cash", "wallet:u", "1.00"))
+	conditional.Conditions = []*khatav1.Condition{{Account: "wallet:u", Balance: proto.String("0.00")}}
+	// In this order each is posted.
+	requests := []proto.Message{}
+	for _, x := range []*khatav1.NewTransfer{
+		short, long, conditional,
+		hold(full(&khatav1.NewTransfer{TransferId: "T-hold", DebitAccount: "cash", CreditAccount: "wallet:a", Amount: "5.00"}), &khatav1.Hold{}),
+		full(capture("T-capture", "T-hold", "1.00")), voids("T-void", "T-hold"), full(refund("T-refund", "T-short", "1.00", "0")), reverse("T-reversal", "T-long"),
+	} {
+		if x.GetHold() != nil {
+			x.EffectiveAt = nil
+		}
+		if x.GetCapture() != nil {
+			x.GetCapture().KeepOpen = true
+		}
+		requests = append(requests, &khatav1.PostTransferRequest{Ledger: "main", Transfer: x})
+	}
 	return map[string][]proto.Message{
 		"CreateLedger":     {&khatav1.CreateLedgerRequest{Name: "books"}},
 		"ListLedgers":      {},
@@ -121,14 +139,15 @@ func wellFormed() map[string][]proto.Message {
 		"GetAccount":       {&khatav1.GetAccountRequest{Ledger: "main", Account: "wallet:a"}},
 		"ListAccounts":     {&khatav1.ListAccountsRequest{Ledger: "main", Prefix: "wallet"}},
 		"UpdateAccount": {&khatav1.UpdateAccountRequest{
-			Ledger: "main", Account: "wallet:u", Name: proto.String("U"), Metadata: proto.String("{}"), Floor: proto.String("0"),
+			Ledger: "main", Account: "wallet:u", Name: proto.String("U"), Metadata: proto.String("{}"), Floor: proto.String("0"), Ceiling: proto.String("5"),
 		}, &khatav1.UpdateAccountRequest{Ledger: "main", Account: "wallet:u", Name: proto.String("V")}},
-		"PostTransfer":  {&khatav1.PostTransferRequest{Ledger: "main", Transfer: short}, &khatav1.PostTransferRequest{Ledger: "main", Transfer: long}},
+		"PostTransfer":  requests,
 		"PostTransfers": {&khatav1.PostTransfersRequest{Ledger: "main", Transfers: []*khatav1.NewTransfer{short}}, &khatav1.PostTransfersRequest{Ledger: "main", Transfers: []*khatav1.NewTransfer{long}}},
 		"GetTransfer":   {&khatav1.GetTransferRequest{Ledger: "main", TransferId: "T-short"}},
 		"GetBalance":    {&khatav1.GetBalanceRequest{Ledger: "main", Account: "wallet:a"}},
 		"GetBalances":   {&khatav1.GetBalancesRequest{Ledger: "main", Accounts: []string{"wallet:a", "cash"}}},
 		"ListEntries":   {&khatav1.ListEntriesRequest{Ledger: "main", Account: "wallet:a"}},
+		"ListHolds":     {&khatav1.ListHoldsRequest{Ledger: "main", Account: "wallet:a"}},
 	}
 }
 

@@ -21,6 +21,11 @@ type entryToken struct {
 	Leg         int16            `json:"l"`
 }
 
+type holdToken struct {
+	Account  ledger.AccountID `json:"a"`
+	Sequence int64            `json:"s"`
+}
+
 func writeToken(token any) string {
 	text, err := json.Marshal(token)
 	if err != nil {

@@ -660,7 +660,8 @@ func TestPostTransfer_WeiSurviveExactly(t *testing.T) {
 	b.accounts(t, "cash:eth ETH", floored("vault ETH", "0.000000000000000001"))
 	transfer := move("T-1", "cash:eth", "vault", amount)
 	want := []*khatav1.Balance{
-		{Account: "cash:eth", Currency: "ETH", Posted: amount}, {Account: "vault", Currency: "ETH", Posted: amount},
+		{Account: "cash:eth", Currency: "ETH", Posted: amount, Available: amount, Held: none, Incoming: none},
+		{Account: "vault", Currency: "ETH", Posted: amount, Available: amount, Held: none, Incoming: none},
 	}
 	for range 2 {
 		resp, err := b.PostTransfer(t.Context(), &khatav1.PostTransferRequest{Transfer: transfer, IncludeBalances: true})

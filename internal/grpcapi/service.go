@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -168,7 +169,11 @@ func (s *Service) PostTransfer(ctx context.Context, in *khatav1.PostTransferRequ
 
 // PostTransfers implements khata.v1.LedgerService.
 func (s *Service) PostTransfers(ctx context.Context, in *khatav1.PostTransfersRequest) (*khatav1.PostTransfersResponse, error) {
-	results, err := s.post(ctx, in.GetLedger(), in.GetTransfers(), in.GetIncludeBalances())
+	post := s.post
+	if in.GetAtomic() {
+		post = s.postAtomically
+	}
+	results, err := post(ctx, in.GetLedger(), in.GetTransfers(), in.GetIncludeBalances())
 	if err != nil {
 		return nil, err
 	}
@@ -178,15 +183,32 @@ func (s *Service) PostTransfers(ctx context.Context, in *khatav1.PostTransfersRe
 		}
 		return &khatav1.PostTransfersResult{Kind: &khatav1.PostTransfersResult_Result{Result: encodeResult(r)}}
 	})}
-	if in.GetIncludeBalances() && proto.Size(out) > MaxMessage {
-		// It has all happened, and must be told: balances can be asked for again, outcomes are what the call is for.
-		for _, r := range out.GetResults() {
-			if result := r.GetResult(); result != nil {
-				result.Balances = nil
-			}
+	shorten(out)
+	return out, nil
+}
+
+// shorten makes an answer fit into a message. It has all happened, and must be told: balances and entries can be asked for again,
+// outcomes are what the call is for.
+func shorten(out *khatav1.PostTransfersResponse) {
+	long := func(r *khatav1.PostTransfersResult) bool {
+		return len(r.GetResult().GetBalances())+len(r.GetResult().GetEntries()) > 0
+	}
+	if !slices.ContainsFunc(out.GetResults(), long) || proto.Size(out) <= MaxMessage {
+		return
+	}
+	for _, r := range out.GetResults() {
+		if result := r.GetResult(); result != nil {
+			result.Balances = nil
 		}
 	}
-	return out, nil
+	if proto.Size(out) <= MaxMessage {
+		return
+	}
+	for _, r := range out.GetResults() {
+		if result := r.GetResult(); len(result.GetEntries()) > 2 { // Of a refund or reversal: those of others are two.
+			result.Entries = nil
+		}
+	}
 }
 
 // post decodes requests and has the well-formed ones decided; a malformed one does not fail its neighbours.
@@ -207,8 +229,8 @@ func (s *Service) post(ctx context.Context, name string, in []*khatav1.NewTransf
 	}
 	ctx = s.journal.WithBudget(ctx)
 	decided, err := s.journal.Post(ctx, localCaller, ledger.Name(name), specs)
-	if err == nil && withBalances {
-		err = s.journal.WithBalances(ctx, ledger.Name(name), decided)
+	if err == nil {
+		err = s.addBalances(ctx, name, decided, withBalances)
 	}
 	if err != nil {
 		return nil, err
@@ -219,14 +241,82 @@ func (s *Service) post(ctx context.Context, name string, in []*khatav1.NewTransf
 	return results, nil
 }
 
+// postAtomically decodes requests and has them decided all or nothing. One that cannot be decoded is the end of all.
+func (s *Service) postAtomically(ctx context.Context, name string, in []*khatav1.NewTransfer, withBalances bool) ([]journal.PostResult, error) {
+	if len(in) > ledger.MaxTransfersPerCall {
+		return nil, ledger.Invalid("transfers", "has %d transfers, which is more than an atomic call can have", len(in))
+	}
+	specs := make([]ledger.TransferSpec, len(in))
+	faults := make([]error, len(in))
+	culprit := -1
+	for i, t := range in {
+		if specs[i], faults[i] = decodeTransfer(t); faults[i] != nil && culprit < 0 {
+			culprit = i
+		}
+	}
+	if culprit >= 0 {
+		specs = nil // The journal still says whether there is such a ledger.
+	}
+	ctx = s.journal.WithBudget(ctx)
+	results, err := s.journal.PostAtomically(ctx, localCaller, ledger.Name(name), specs)
+	if err == nil {
+		err = s.addBalances(ctx, name, results, withBalances)
+	}
+	if err != nil || culprit < 0 {
+		return results, err
+	}
+	results = make([]journal.PostResult, len(in))
+	for i := range results {
+		if results[i].Err = faults[i]; faults[i] == nil {
+			results[i].Err = ledger.AtomicCallRefused(culprit, faults[culprit])
+		}
+	}
+	return results, nil
+}
+
+func (s *Service) addBalances(ctx context.Context, name string, results []journal.PostResult, wanted bool) error {
+	if !wanted {
+		return nil
+	}
+	return s.journal.WithBalances(ctx, ledger.Name(name), results)
+}
+
 // GetTransfer implements khata.v1.LedgerService.
 func (s *Service) GetTransfer(ctx context.Context, in *khatav1.GetTransferRequest) (*khatav1.GetTransferResponse, error) {
 	name := ledger.Name(in.GetLedger())
-	t, err := s.journal.Transfer(ctx, name, ledger.TransferID(in.GetTransferId()))
+	t, progress, err := s.journal.Transfer(ctx, name, ledger.TransferID(in.GetTransferId()))
 	if err != nil {
 		return nil, err
 	}
-	return &khatav1.GetTransferResponse{Transfer: encodeTransfer(name, t)}, nil
+	return &khatav1.GetTransferResponse{Transfer: encodeTransfer(name, t), Progress: encodeProgress(t, progress)}, nil
+}
+
+// ListHolds implements khata.v1.LedgerService.
+func (s *Service) ListHolds(ctx context.Context, in *khatav1.ListHoldsRequest) (*khatav1.ListHoldsResponse, error) {
+	limit, err := pageSize(in.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	name, token := ledger.Name(in.GetLedger()), holdToken{}
+	if in.GetPageToken() == "" {
+		token.Account = ledger.AccountID(in.GetAccount())
+	}
+	if err := readToken(in.GetPageToken(), &token); err != nil {
+		return nil, err
+	}
+	if token.Account != ledger.AccountID(in.GetAccount()) {
+		return nil, ledger.Invalid("page_token", "is of a listing of another account")
+	}
+	holds, more, err := s.journal.OpenHolds(ctx, name, token.Account, token.Sequence, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &khatav1.ListHoldsResponse{Holds: each(holds, encodeHold(name))}
+	if more {
+		token.Sequence = holds[len(holds)-1].Sequence
+		out.NextPageToken = writeToken(token)
+	}
+	return out, nil
 }
 
 // GetBalance implements khata.v1.LedgerService.

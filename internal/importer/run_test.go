@@ -64,7 +64,7 @@ func same(t *testing.T, got, want importer.Summary, problems []string, prefixes 
 func TestImport_EveryOutcome(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	zero, err := ledger.ParseFloor("0", "floor")
+	zero, err := ledger.ParseBalance("0", "floor")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestImport_EveryOutcome(t *testing.T) {
 func TestImport_KeepsOrderWhereItMatters(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	zero, err := ledger.ParseFloor("0", "floor")
+	zero, err := ledger.ParseBalance("0", "floor")
 	if err != nil {
 		t.Fatal(err)
 	}

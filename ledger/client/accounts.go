@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -65,6 +66,11 @@ type CreatedAccount struct {
 // CreateAccount makes an account. A repeated request returns the account as it is now. It returns CodeInvalidArgument,
 // CodeAmountScale, CodeCurrencyNotFound, and CodeAlreadyExists if the id is taken by an account created otherwise.
 func (c *Client) CreateAccount(ctx context.Context, spec ledger.AccountSpec) (CreatedAccount, error) {
+	if spec.Ceiling != nil {
+		if err := c.knowsTerms(ctx); err != nil {
+			return CreatedAccount{}, err
+		}
+	}
 	resp, err := call(ctx, c, c.api.CreateAccount, &khatav1.CreateAccountRequest{
 		Ledger: string(c.options.Ledger), Account: encodeAccount(spec),
 	})
@@ -77,6 +83,11 @@ func (c *Client) CreateAccount(ctx context.Context, spec ledger.AccountSpec) (Cr
 // CreateAccounts makes up to 10,000 accounts, all or none, and returns them in the order of the requests. Its errors are
 // those of CreateAccount.
 func (c *Client) CreateAccounts(ctx context.Context, specs []ledger.AccountSpec) ([]CreatedAccount, error) {
+	if slices.ContainsFunc(specs, func(spec ledger.AccountSpec) bool { return spec.Ceiling != nil }) {
+		if err := c.knowsTerms(ctx); err != nil {
+			return nil, err
+		}
+	}
 	resp, err := call(ctx, c, c.api.CreateAccounts, &khatav1.CreateAccountsRequest{
 		Ledger: string(c.options.Ledger), Accounts: each(specs, encodeAccount),
 	})
@@ -136,8 +147,18 @@ func (c *Client) UpdateAccount(ctx context.Context, id ledger.AccountID, update 
 	} else if update.RemoveFloor {
 		req.Floor = proto.String("")
 	}
+	if update.Ceiling != nil {
+		req.Ceiling = proto.String(ledger.FormatWritten(*update.Ceiling))
+	} else if update.RemoveCeiling {
+		req.Ceiling = proto.String("")
+	}
 	if update.Frozen != nil {
 		req.Frozen = frozens[*update.Frozen]
+	}
+	if req.Ceiling != nil {
+		if err := c.knowsTerms(ctx); err != nil {
+			return ledger.Account{}, err
+		}
 	}
 	resp, err := call(ctx, c, c.api.UpdateAccount, req)
 	if err != nil {
@@ -169,6 +190,9 @@ func encodeAccount(spec ledger.AccountSpec) *khatav1.NewAccount {
 	if spec.Floor != nil {
 		out.Floor = proto.String(ledger.FormatWritten(*spec.Floor))
 	}
+	if spec.Ceiling != nil {
+		out.Ceiling = proto.String(ledger.FormatWritten(*spec.Ceiling))
+	}
 	return out
 }
 
@@ -179,14 +203,12 @@ func decodeAccount(in *khatav1.Account) (ledger.Account, error) {
 		Closed: in.GetClosed(), Version: in.GetVersion(), CreatedAt: in.GetCreatedAt().AsTime(), UpdatedAt: in.GetUpdatedAt().AsTime(),
 		Currency: ledger.Currency{Code: ledger.CurrencyCode(in.GetCurrency()), Scale: in.GetScale()},
 	}
-	if in.Floor != nil {
-		floor, err := decodeAmount(in.GetFloor())
-		if err != nil {
-			return a, err
-		}
-		a.Floor = &floor
+	var err error
+	if a.Floor, err = decodeOptional(in.GetFloor()); err != nil {
+		return a, err
 	}
-	return a, nil
+	a.Ceiling, err = decodeOptional(in.GetCeiling())
+	return a, err
 }
 
 // decodeAmount reads an amount of the server's.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,6 +47,8 @@ type Client struct {
 	conn    *grpc.ClientConn
 	api     khatav1.LedgerServiceClient
 	options Options
+	// isNew is whether the server was seen to know kinds of transfers; see knowsTerms.
+	isNew *atomic.Bool
 }
 
 // Dial makes a client of the server at an address such as "127.0.0.1:7070". It does not connect yet; the first call does.
@@ -63,7 +66,7 @@ func Dial(address string, options Options) (*Client, error) {
 	if err != nil {
 		return nil, ledger.Errorf(ledger.CodeInvalidArgument, "server address %q: %v", address, err)
 	}
-	return &Client{conn: conn, api: khatav1.NewLedgerServiceClient(conn), options: options.withDefaults()}, nil
+	return &Client{conn: conn, api: khatav1.NewLedgerServiceClient(conn), options: options.withDefaults(), isNew: new(atomic.Bool)}, nil
 }
 
 // Close ends the connection.

@@ -11,4 +11,8 @@
 //		ID:      "TXN-88412",
 //		Entries: ledger.Simple("wallet:shimul", "wallet:tithi", decimal.RequireFromString("500.00"), "BDT"),
 //	})
+//
+// What goes beyond moving entries stands in the Terms of a request: holds and their steps, refunds, reversals, conditions. To a server
+// from before these they are unknown fields, which it ignores: it would move what is to be held. So the client asks the server first
+// whether it knows them, once.
 package client

@@ -10,6 +10,7 @@ import (
 	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -187,6 +188,80 @@ func (Direction) EnumDescriptor() ([]byte, []int) {
 	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{2}
 }
 
+// Why money goes back. OTHER needs a description.
+type RefundReason int32
+
+const (
+	RefundReason_REFUND_REASON_UNSPECIFIED           RefundReason = 0
+	RefundReason_REFUND_REASON_DUPLICATE             RefundReason = 1
+	RefundReason_REFUND_REASON_REQUESTED_BY_CUSTOMER RefundReason = 2
+	RefundReason_REFUND_REASON_FRAUD_SUSPECTED       RefundReason = 3
+	RefundReason_REFUND_REASON_GOODS_NOT_RECEIVED    RefundReason = 4
+	RefundReason_REFUND_REASON_WRONG_AMOUNT          RefundReason = 5
+	RefundReason_REFUND_REASON_WRONG_RECIPIENT       RefundReason = 6
+	RefundReason_REFUND_REASON_SERVICE_FAILURE       RefundReason = 7
+	RefundReason_REFUND_REASON_GOODWILL              RefundReason = 8
+	RefundReason_REFUND_REASON_TECHNICAL_ERROR       RefundReason = 9
+	RefundReason_REFUND_REASON_OTHER                 RefundReason = 10
+)
+
+// Enum value maps for RefundReason.
+var (
+	RefundReason_name = map[int32]string{
+		0:  "REFUND_REASON_UNSPECIFIED",
+		1:  "REFUND_REASON_DUPLICATE",
+		2:  "REFUND_REASON_REQUESTED_BY_CUSTOMER",
+		3:  "REFUND_REASON_FRAUD_SUSPECTED",
+		4:  "REFUND_REASON_GOODS_NOT_RECEIVED",
+		5:  "REFUND_REASON_WRONG_AMOUNT",
+		6:  "REFUND_REASON_WRONG_RECIPIENT",
+		7:  "REFUND_REASON_SERVICE_FAILURE",
+		8:  "REFUND_REASON_GOODWILL",
+		9:  "REFUND_REASON_TECHNICAL_ERROR",
+		10: "REFUND_REASON_OTHER",
+	}
+	RefundReason_value = map[string]int32{
+		"REFUND_REASON_UNSPECIFIED":           0,
+		"REFUND_REASON_DUPLICATE":             1,
+		"REFUND_REASON_REQUESTED_BY_CUSTOMER": 2,
+		"REFUND_REASON_FRAUD_SUSPECTED":       3,
+		"REFUND_REASON_GOODS_NOT_RECEIVED":    4,
+		"REFUND_REASON_WRONG_AMOUNT":          5,
+		"REFUND_REASON_WRONG_RECIPIENT":       6,
+		"REFUND_REASON_SERVICE_FAILURE":       7,
+		"REFUND_REASON_GOODWILL":              8,
+		"REFUND_REASON_TECHNICAL_ERROR":       9,
+		"REFUND_REASON_OTHER":                 10,
+	}
+)
+
+func (x RefundReason) Enum() *RefundReason {
+	p := new(RefundReason)
+	*p = x
+	return p
+}
+
+func (x RefundReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RefundReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_khata_v1_ledger_proto_enumTypes[3].Descriptor()
+}
+
+func (RefundReason) Type() protoreflect.EnumType {
+	return &file_khata_v1_ledger_proto_enumTypes[3]
+}
+
+func (x RefundReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RefundReason.Descriptor instead.
+func (RefundReason) EnumDescriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{3}
+}
+
 type Outcome int32
 
 const (
@@ -221,11 +296,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_khata_v1_ledger_proto_enumTypes[3].Descriptor()
+	return file_khata_v1_ledger_proto_enumTypes[4].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_khata_v1_ledger_proto_enumTypes[3]
+	return &file_khata_v1_ledger_proto_enumTypes[4]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -234,7 +309,62 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{3}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{4}
+}
+
+type HoldState int32
+
+const (
+	HoldState_HOLD_STATE_UNSPECIFIED HoldState = 0
+	HoldState_HOLD_STATE_OPEN        HoldState = 1
+	HoldState_HOLD_STATE_CAPTURED    HoldState = 2
+	HoldState_HOLD_STATE_VOIDED      HoldState = 3
+	HoldState_HOLD_STATE_EXPIRED     HoldState = 4
+)
+
+// Enum value maps for HoldState.
+var (
+	HoldState_name = map[int32]string{
+		0: "HOLD_STATE_UNSPECIFIED",
+		1: "HOLD_STATE_OPEN",
+		2: "HOLD_STATE_CAPTURED",
+		3: "HOLD_STATE_VOIDED",
+		4: "HOLD_STATE_EXPIRED",
+	}
+	HoldState_value = map[string]int32{
+		"HOLD_STATE_UNSPECIFIED": 0,
+		"HOLD_STATE_OPEN":        1,
+		"HOLD_STATE_CAPTURED":    2,
+		"HOLD_STATE_VOIDED":      3,
+		"HOLD_STATE_EXPIRED":     4,
+	}
+)
+
+func (x HoldState) Enum() *HoldState {
+	p := new(HoldState)
+	*p = x
+	return p
+}
+
+func (x HoldState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HoldState) Descriptor() protoreflect.EnumDescriptor {
+	return file_khata_v1_ledger_proto_enumTypes[5].Descriptor()
+}
+
+func (HoldState) Type() protoreflect.EnumType {
+	return &file_khata_v1_ledger_proto_enumTypes[5]
+}
+
+func (x HoldState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HoldState.Descriptor instead.
+func (HoldState) EnumDescriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 // A separate set of books: one tenant, one legal entity. Ids and accounts live inside one.
@@ -712,7 +842,7 @@ type Account struct {
 	// The least balance, in the normal direction, that a transfer may leave. Absent is none. A floor above the balance blocks
 	// only what decreases it.
 	Floor *string `protobuf:"bytes,6,opt,name=floor" json:"floor,omitempty"`
-	// Whether transfers on this account are decided one at a time. A floor implies it.
+	// Whether transfers on this account are decided one at a time. A floor or a ceiling implies it.
 	Serialised bool   `protobuf:"varint,7,opt,name=serialised" json:"serialised,omitempty"`
 	Frozen     Frozen `protobuf:"varint,8,opt,name=frozen,enum=khata.v1.Frozen" json:"frozen,omitempty"`
 	Closed     bool   `protobuf:"varint,9,opt,name=closed" json:"closed,omitempty"`
@@ -721,7 +851,10 @@ type Account struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt" json:"created_at,omitempty"`
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=updated_at,json=updatedAt" json:"updated_at,omitempty"`
 	// The decimals of the currency.
-	Scale         int32 `protobuf:"varint,13,opt,name=scale" json:"scale,omitempty"`
+	Scale int32 `protobuf:"varint,13,opt,name=scale" json:"scale,omitempty"`
+	// The most balance, in the normal direction, that a transfer may leave, with what open holds will add to it. Absent is none. A
+	// ceiling below the balance blocks only what increases it.
+	Ceiling       *string `protobuf:"bytes,14,opt,name=ceiling" json:"ceiling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -847,6 +980,13 @@ func (x *Account) GetScale() int32 {
 	return 0
 }
 
+func (x *Account) GetCeiling() string {
+	if x != nil && x.Ceiling != nil {
+		return *x.Ceiling
+	}
+	return ""
+}
+
 // A request for a new account. The fields are those of Account.
 type NewAccount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -857,6 +997,7 @@ type NewAccount struct {
 	Metadata      string                 `protobuf:"bytes,5,opt,name=metadata" json:"metadata,omitempty"`
 	Floor         *string                `protobuf:"bytes,6,opt,name=floor" json:"floor,omitempty"`
 	Serialised    bool                   `protobuf:"varint,7,opt,name=serialised" json:"serialised,omitempty"`
+	Ceiling       *string                `protobuf:"bytes,8,opt,name=ceiling" json:"ceiling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -938,6 +1079,13 @@ func (x *NewAccount) GetSerialised() bool {
 		return x.Serialised
 	}
 	return false
+}
+
+func (x *NewAccount) GetCeiling() string {
+	if x != nil && x.Ceiling != nil {
+		return *x.Ceiling
+	}
+	return ""
 }
 
 type CreateAccountRequest struct {
@@ -1373,8 +1521,10 @@ type UpdateAccountRequest struct {
 	Serialised *bool   `protobuf:"varint,6,opt,name=serialised" json:"serialised,omitempty"`
 	// UNSPECIFIED leaves it.
 	Frozen Frozen `protobuf:"varint,7,opt,name=frozen,enum=khata.v1.Frozen" json:"frozen,omitempty"`
-	// Only an account with a balance of zero can be closed, and closing is final.
-	Closed        *bool `protobuf:"varint,8,opt,name=closed" json:"closed,omitempty"`
+	// Only an account with a balance of zero and no open hold can be closed, and closing is final.
+	Closed *bool `protobuf:"varint,8,opt,name=closed" json:"closed,omitempty"`
+	// Present and empty removes the ceiling.
+	Ceiling       *string `protobuf:"bytes,9,opt,name=ceiling" json:"ceiling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1463,6 +1613,13 @@ func (x *UpdateAccountRequest) GetClosed() bool {
 		return *x.Closed
 	}
 	return false
+}
+
+func (x *UpdateAccountRequest) GetCeiling() string {
+	if x != nil && x.Ceiling != nil {
+		return *x.Ceiling
+	}
+	return ""
 }
 
 type UpdateAccountResponse struct {
@@ -1580,7 +1737,9 @@ func (x *Entry) GetCurrency() string {
 	return ""
 }
 
-// A request for a transfer: either entries, or the shorthand of debit_account, credit_account and amount for two of them.
+// A request for a transfer: either entries, or the shorthand of debit_account, credit_account and amount for two of them. What it
+// does with them, the kind says: none moves them. The entries of a capture, void, refund or reversal follow from the transfer
+// that it names, and are not given.
 //
 // All of it is content that a later request of the same id is compared with: entries without their order (the shorthand
 // equals its two entries), amounts by value, metadata by meaning. An absent effective_at is not the same as any time.
@@ -1600,7 +1759,20 @@ type NewTransfer struct {
 	// At most 1,024 bytes.
 	Description string `protobuf:"bytes,8,opt,name=description" json:"description,omitempty"`
 	// A JSON object of at most 16 KiB, kept in canonical form; empty is none.
-	Metadata      string `protobuf:"bytes,9,opt,name=metadata" json:"metadata,omitempty"`
+	Metadata string `protobuf:"bytes,9,opt,name=metadata" json:"metadata,omitempty"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*NewTransfer_Hold
+	//	*NewTransfer_Capture
+	//	*NewTransfer_Void
+	//	*NewTransfer_Refund
+	//	*NewTransfer_Reversal
+	Kind isNewTransfer_Kind `protobuf_oneof:"kind"`
+	// What must be true when the transfer is decided, or it is refused with CONDITION_FAILED. At most 100, one for an account.
+	Conditions []*Condition `protobuf:"bytes,15,rep,name=conditions" json:"conditions,omitempty"`
+	// Moves as much of the amount as there is: down to the floor of the account that it decreases, or to zero where it has none, and
+	// up to the ceiling of the other. The account that it decreases must be serialised. Of the shorthand only, or two such entries.
+	Balancing     bool `protobuf:"varint,16,opt,name=balancing" json:"balancing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1698,14 +1870,526 @@ func (x *NewTransfer) GetMetadata() string {
 	return ""
 }
 
+func (x *NewTransfer) GetKind() isNewTransfer_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *NewTransfer) GetHold() *Hold {
+	if x != nil {
+		if x, ok := x.Kind.(*NewTransfer_Hold); ok {
+			return x.Hold
+		}
+	}
+	return nil
+}
+
+func (x *NewTransfer) GetCapture() *Capture {
+	if x != nil {
+		if x, ok := x.Kind.(*NewTransfer_Capture); ok {
+			return x.Capture
+		}
+	}
+	return nil
+}
+
+func (x *NewTransfer) GetVoid() *Void {
+	if x != nil {
+		if x, ok := x.Kind.(*NewTransfer_Void); ok {
+			return x.Void
+		}
+	}
+	return nil
+}
+
+func (x *NewTransfer) GetRefund() *Refund {
+	if x != nil {
+		if x, ok := x.Kind.(*NewTransfer_Refund); ok {
+			return x.Refund
+		}
+	}
+	return nil
+}
+
+func (x *NewTransfer) GetReversal() *Reversal {
+	if x != nil {
+		if x, ok := x.Kind.(*NewTransfer_Reversal); ok {
+			return x.Reversal
+		}
+	}
+	return nil
+}
+
+func (x *NewTransfer) GetConditions() []*Condition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+func (x *NewTransfer) GetBalancing() bool {
+	if x != nil {
+		return x.Balancing
+	}
+	return false
+}
+
+type isNewTransfer_Kind interface {
+	isNewTransfer_Kind()
+}
+
+type NewTransfer_Hold struct {
+	// Reserves the amount instead of moving it.
+	Hold *Hold `protobuf:"bytes,10,opt,name=hold,oneof"`
+}
+
+type NewTransfer_Capture struct {
+	// Moves what a hold has reserved, or a part of it.
+	Capture *Capture `protobuf:"bytes,11,opt,name=capture,oneof"`
+}
+
+type NewTransfer_Void struct {
+	// Releases what is left of a hold.
+	Void *Void `protobuf:"bytes,12,opt,name=void,oneof"`
+}
+
+type NewTransfer_Refund struct {
+	// Moves an amount of an earlier transfer back.
+	Refund *Refund `protobuf:"bytes,13,opt,name=refund,oneof"`
+}
+
+type NewTransfer_Reversal struct {
+	// The exact mirror of an earlier transfer, dated now unless effective_at says otherwise.
+	Reversal *Reversal `protobuf:"bytes,14,opt,name=reversal,oneof"`
+}
+
+func (*NewTransfer_Hold) isNewTransfer_Kind() {}
+
+func (*NewTransfer_Capture) isNewTransfer_Kind() {}
+
+func (*NewTransfer_Void) isNewTransfer_Kind() {}
+
+func (*NewTransfer_Refund) isNewTransfer_Kind() {}
+
+func (*NewTransfer_Reversal) isNewTransfer_Kind() {}
+
+// A hold reserves an amount: it counts against the floor of the account that it will decrease, and against the ceiling of the other,
+// and moves nothing. It ends once: captured, voided, or expired.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The deadline; at most one of these. Without either the hold does not expire. From the deadline on it cannot be captured any
+	// more; the money is free when the expiry is on record, some seconds later at most.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=expires_at,json=expiresAt" json:"expires_at,omitempty"`
+	// From posted_at, by the database's clock: 1 s to ten years.
+	ExpiresAfter  *durationpb.Duration `protobuf:"bytes,2,opt,name=expires_after,json=expiresAfter" json:"expires_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Hold) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Hold) GetExpiresAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ExpiresAfter
+	}
+	return nil
+}
+
+type Capture struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transfer_id of the hold.
+	Hold string `protobuf:"bytes,1,opt,name=hold" json:"hold,omitempty"`
+	// How much, at most what is left; or everything.
+	Amount     string `protobuf:"bytes,2,opt,name=amount" json:"amount,omitempty"`
+	Everything bool   `protobuf:"varint,3,opt,name=everything" json:"everything,omitempty"`
+	// Keeps what is left reserved, for another capture. Otherwise it is released.
+	KeepOpen      bool `protobuf:"varint,4,opt,name=keep_open,json=keepOpen" json:"keep_open,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Capture) Reset() {
+	*x = Capture{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Capture) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Capture) ProtoMessage() {}
+
+func (x *Capture) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Capture.ProtoReflect.Descriptor instead.
+func (*Capture) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Capture) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+func (x *Capture) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *Capture) GetEverything() bool {
+	if x != nil {
+		return x.Everything
+	}
+	return false
+}
+
+func (x *Capture) GetKeepOpen() bool {
+	if x != nil {
+		return x.KeepOpen
+	}
+	return false
+}
+
+type Void struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transfer_id of the hold.
+	Hold          string `protobuf:"bytes,1,opt,name=hold" json:"hold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Void) Reset() {
+	*x = Void{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Void) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Void) ProtoMessage() {}
+
+func (x *Void) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Void.ProtoReflect.Descriptor instead.
+func (*Void) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Void) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+type Refund struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transfer_id of what is refunded: a plain transfer or a capture, in one currency.
+	Original string `protobuf:"bytes,1,opt,name=original" json:"original,omitempty"`
+	// How much, at most what is left; or everything that is left. Of an original with more than two entries, each account gives or gets
+	// its part in proportion, exactly, and the last refund takes what is left of each.
+	Amount     string `protobuf:"bytes,2,opt,name=amount" json:"amount,omitempty"`
+	Everything bool   `protobuf:"varint,3,opt,name=everything" json:"everything,omitempty"`
+	// What has been refunded before, as far as the caller knows: required, "0" if nothing. If it is something else by now, the refund is
+	// refused with REFUNDED_CHANGED: of two agents who look at the same transfer, one refunds it.
+	ExpectedRefunded string       `protobuf:"bytes,4,opt,name=expected_refunded,json=expectedRefunded" json:"expected_refunded,omitempty"`
+	Reason           RefundReason `protobuf:"varint,5,opt,name=reason,enum=khata.v1.RefundReason" json:"reason,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Refund) Reset() {
+	*x = Refund{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refund) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refund) ProtoMessage() {}
+
+func (x *Refund) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refund.ProtoReflect.Descriptor instead.
+func (*Refund) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Refund) GetOriginal() string {
+	if x != nil {
+		return x.Original
+	}
+	return ""
+}
+
+func (x *Refund) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *Refund) GetEverything() bool {
+	if x != nil {
+		return x.Everything
+	}
+	return false
+}
+
+func (x *Refund) GetExpectedRefunded() string {
+	if x != nil {
+		return x.ExpectedRefunded
+	}
+	return ""
+}
+
+func (x *Refund) GetReason() RefundReason {
+	if x != nil {
+		return x.Reason
+	}
+	return RefundReason_REFUND_REASON_UNSPECIFIED
+}
+
+type Reversal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transfer_id of what is reversed: a plain transfer or a capture, of which nothing has been refunded.
+	Original      string `protobuf:"bytes,1,opt,name=original" json:"original,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reversal) Reset() {
+	*x = Reversal{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reversal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reversal) ProtoMessage() {}
+
+func (x *Reversal) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reversal.ProtoReflect.Descriptor instead.
+func (*Reversal) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Reversal) GetOriginal() string {
+	if x != nil {
+		return x.Original
+	}
+	return ""
+}
+
+// Khata releases what is left of a hold when its deadline has passed. No caller can ask for it.
+type Expiry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hold          string                 `protobuf:"bytes,1,opt,name=hold" json:"hold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Expiry) Reset() {
+	*x = Expiry{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Expiry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Expiry) ProtoMessage() {}
+
+func (x *Expiry) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Expiry.ProtoReflect.Descriptor instead.
+func (*Expiry) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Expiry) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+// What must be true of an account of the transfer. The account must be serialised. At least one of the two is given.
+type Condition struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Account string                 `protobuf:"bytes,1,opt,name=account" json:"account,omitempty"`
+	// The posted balance; may be negative.
+	Balance *string `protobuf:"bytes,2,opt,name=balance" json:"balance,omitempty"`
+	// The version of the balance.
+	Version       *int64 `protobuf:"varint,3,opt,name=version" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Condition) Reset() {
+	*x = Condition{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Condition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Condition) ProtoMessage() {}
+
+func (x *Condition) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Condition.ProtoReflect.Descriptor instead.
+func (*Condition) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Condition) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Condition) GetBalance() string {
+	if x != nil && x.Balance != nil {
+		return *x.Balance
+	}
+	return ""
+}
+
+func (x *Condition) GetVersion() int64 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
 // What was decided of a transfer.
 type TransferResult struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	TransferId string                 `protobuf:"bytes,1,opt,name=transfer_id,json=transferId" json:"transfer_id,omitempty"`
 	Outcome    Outcome                `protobuf:"varint,2,opt,name=outcome,enum=khata.v1.Outcome" json:"outcome,omitempty"`
-	// Why it was refused: INSUFFICIENT_FUNDS, ACCOUNT_CLOSED or ACCOUNT_FROZEN. Empty when posted.
+	// Why it was refused, such as INSUFFICIENT_FUNDS; docs/api.md has all reasons. Empty when posted.
 	Reason string `protobuf:"bytes,3,opt,name=reason" json:"reason,omitempty"`
-	// The account that the reason is about.
+	// The account that the reason is about; empty where it is about the hold or the original.
 	ReasonAccount string `protobuf:"bytes,4,opt,name=reason_account,json=reasonAccount" json:"reason_account,omitempty"`
 	// The place in the order of decision; one counter per database, with gaps.
 	Sequence int64 `protobuf:"varint,5,opt,name=sequence" json:"sequence,omitempty"`
@@ -1714,14 +2398,19 @@ type TransferResult struct {
 	// Whether this is the first answer again.
 	Replayed bool `protobuf:"varint,7,opt,name=replayed" json:"replayed,omitempty"`
 	// If asked for: the balances of the accounts in it, as of its sequence; the same at every replay.
-	Balances      []*Balance `protobuf:"bytes,8,rep,name=balances" json:"balances,omitempty"`
+	Balances []*Balance `protobuf:"bytes,8,rep,name=balances" json:"balances,omitempty"`
+	// What a posted transfer moved, held or released, where that does not stand in the request: of a capture, void, refund or
+	// reversal, and of a balancing transfer.
+	Entries []*Entry `protobuf:"bytes,9,rep,name=entries" json:"entries,omitempty"`
+	// Of a hold with a deadline.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TransferResult) Reset() {
 	*x = TransferResult{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[24]
+	mi := &file_khata_v1_ledger_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +2422,7 @@ func (x *TransferResult) String() string {
 func (*TransferResult) ProtoMessage() {}
 
 func (x *TransferResult) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[24]
+	mi := &file_khata_v1_ledger_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +2435,7 @@ func (x *TransferResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResult.ProtoReflect.Descriptor instead.
 func (*TransferResult) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{24}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TransferResult) GetTransferId() string {
@@ -1805,6 +2494,20 @@ func (x *TransferResult) GetBalances() []*Balance {
 	return nil
 }
 
+func (x *TransferResult) GetEntries() []*Entry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *TransferResult) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
 type PostTransferRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Ledger   string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
@@ -1817,7 +2520,7 @@ type PostTransferRequest struct {
 
 func (x *PostTransferRequest) Reset() {
 	*x = PostTransferRequest{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[25]
+	mi := &file_khata_v1_ledger_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +2532,7 @@ func (x *PostTransferRequest) String() string {
 func (*PostTransferRequest) ProtoMessage() {}
 
 func (x *PostTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[25]
+	mi := &file_khata_v1_ledger_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +2545,7 @@ func (x *PostTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostTransferRequest.ProtoReflect.Descriptor instead.
 func (*PostTransferRequest) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{25}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PostTransferRequest) GetLedger() string {
@@ -1875,7 +2578,7 @@ type PostTransferResponse struct {
 
 func (x *PostTransferResponse) Reset() {
 	*x = PostTransferResponse{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[26]
+	mi := &file_khata_v1_ledger_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2590,7 @@ func (x *PostTransferResponse) String() string {
 func (*PostTransferResponse) ProtoMessage() {}
 
 func (x *PostTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[26]
+	mi := &file_khata_v1_ledger_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2603,7 @@ func (x *PostTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostTransferResponse.ProtoReflect.Descriptor instead.
 func (*PostTransferResponse) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{26}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PostTransferResponse) GetResult() *TransferResult {
@@ -1915,13 +2618,16 @@ type PostTransfersRequest struct {
 	Ledger          string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
 	Transfers       []*NewTransfer         `protobuf:"bytes,2,rep,name=transfers" json:"transfers,omitempty"`
 	IncludeBalances bool                   `protobuf:"varint,3,opt,name=include_balances,json=includeBalances" json:"include_balances,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// All or nothing, of at most 1,000 transfers and 5,000 entries. If one cannot be posted, only its refusal is recorded, and each of the
+	// others gets ATOMIC_CALL_REFUSED, which names it as "transfers[i]".
+	Atomic        bool `protobuf:"varint,4,opt,name=atomic" json:"atomic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PostTransfersRequest) Reset() {
 	*x = PostTransfersRequest{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[27]
+	mi := &file_khata_v1_ledger_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2639,7 @@ func (x *PostTransfersRequest) String() string {
 func (*PostTransfersRequest) ProtoMessage() {}
 
 func (x *PostTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[27]
+	mi := &file_khata_v1_ledger_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2652,7 @@ func (x *PostTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostTransfersRequest.ProtoReflect.Descriptor instead.
 func (*PostTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{27}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PostTransfersRequest) GetLedger() string {
@@ -1970,6 +2676,13 @@ func (x *PostTransfersRequest) GetIncludeBalances() bool {
 	return false
 }
 
+func (x *PostTransfersRequest) GetAtomic() bool {
+	if x != nil {
+		return x.Atomic
+	}
+	return false
+}
+
 type PostTransfersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the order of the request.
@@ -1980,7 +2693,7 @@ type PostTransfersResponse struct {
 
 func (x *PostTransfersResponse) Reset() {
 	*x = PostTransfersResponse{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[28]
+	mi := &file_khata_v1_ledger_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2705,7 @@ func (x *PostTransfersResponse) String() string {
 func (*PostTransfersResponse) ProtoMessage() {}
 
 func (x *PostTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[28]
+	mi := &file_khata_v1_ledger_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2718,7 @@ func (x *PostTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostTransfersResponse.ProtoReflect.Descriptor instead.
 func (*PostTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{28}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PostTransfersResponse) GetResults() []*PostTransfersResult {
@@ -2029,7 +2742,7 @@ type PostTransfersResult struct {
 
 func (x *PostTransfersResult) Reset() {
 	*x = PostTransfersResult{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[29]
+	mi := &file_khata_v1_ledger_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2754,7 @@ func (x *PostTransfersResult) String() string {
 func (*PostTransfersResult) ProtoMessage() {}
 
 func (x *PostTransfersResult) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[29]
+	mi := &file_khata_v1_ledger_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2767,7 @@ func (x *PostTransfersResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostTransfersResult.ProtoReflect.Descriptor instead.
 func (*PostTransfersResult) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{29}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PostTransfersResult) GetKind() isPostTransfersResult_Kind {
@@ -2115,14 +2828,36 @@ type Transfer struct {
 	Description string                 `protobuf:"bytes,10,opt,name=description" json:"description,omitempty"`
 	Metadata    string                 `protobuf:"bytes,11,opt,name=metadata" json:"metadata,omitempty"`
 	// Who posted it.
-	Caller        string `protobuf:"bytes,12,opt,name=caller" json:"caller,omitempty"`
+	Caller string `protobuf:"bytes,12,opt,name=caller" json:"caller,omitempty"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*Transfer_Hold
+	//	*Transfer_Capture
+	//	*Transfer_Void
+	//	*Transfer_Refund
+	//	*Transfer_Reversal
+	//	*Transfer_Expiry
+	Kind       isTransfer_Kind `protobuf_oneof:"kind"`
+	Conditions []*Condition    `protobuf:"bytes,19,rep,name=conditions" json:"conditions,omitempty"`
+	// Of a balancing transfer, the most that was to be moved; the entries say what was.
+	BalancingAmount string `protobuf:"bytes,20,opt,name=balancing_amount,json=balancingAmount" json:"balancing_amount,omitempty"`
+	// Of a posted step of a hold or an original: its place among them, from 1.
+	Ordinal int32 `protobuf:"varint,21,opt,name=ordinal" json:"ordinal,omitempty"`
+	// Of a posted step of a hold: what it took off what is reserved, captured or released.
+	Released string `protobuf:"bytes,22,opt,name=released" json:"released,omitempty"`
+	// Whether it ended its hold, or reversed its original.
+	Ends bool `protobuf:"varint,23,opt,name=ends" json:"ends,omitempty"`
+	// Of a hold that expires.
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=deadline" json:"deadline,omitempty"`
+	// Whether it was refused as the culprit of an atomic call: judged as if what came before it in the call had been posted.
+	Atomic        bool `protobuf:"varint,25,opt,name=atomic" json:"atomic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Transfer) Reset() {
 	*x = Transfer{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[30]
+	mi := &file_khata_v1_ledger_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2869,7 @@ func (x *Transfer) String() string {
 func (*Transfer) ProtoMessage() {}
 
 func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[30]
+	mi := &file_khata_v1_ledger_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2882,7 @@ func (x *Transfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
 func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{30}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Transfer) GetLedger() string {
@@ -2234,6 +2969,260 @@ func (x *Transfer) GetCaller() string {
 	return ""
 }
 
+func (x *Transfer) GetKind() isTransfer_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *Transfer) GetHold() *Hold {
+	if x != nil {
+		if x, ok := x.Kind.(*Transfer_Hold); ok {
+			return x.Hold
+		}
+	}
+	return nil
+}
+
+func (x *Transfer) GetCapture() *Capture {
+	if x != nil {
+		if x, ok := x.Kind.(*Transfer_Capture); ok {
+			return x.Capture
+		}
+	}
+	return nil
+}
+
+func (x *Transfer) GetVoid() *Void {
+	if x != nil {
+		if x, ok := x.Kind.(*Transfer_Void); ok {
+			return x.Void
+		}
+	}
+	return nil
+}
+
+func (x *Transfer) GetRefund() *Refund {
+	if x != nil {
+		if x, ok := x.Kind.(*Transfer_Refund); ok {
+			return x.Refund
+		}
+	}
+	return nil
+}
+
+func (x *Transfer) GetReversal() *Reversal {
+	if x != nil {
+		if x, ok := x.Kind.(*Transfer_Reversal); ok {
+			return x.Reversal
+		}
+	}
+	return nil
+}
+
+func (x *Transfer) GetExpiry() *Expiry {
+	if x != nil {
+		if x, ok := x.Kind.(*Transfer_Expiry); ok {
+			return x.Expiry
+		}
+	}
+	return nil
+}
+
+func (x *Transfer) GetConditions() []*Condition {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
+func (x *Transfer) GetBalancingAmount() string {
+	if x != nil {
+		return x.BalancingAmount
+	}
+	return ""
+}
+
+func (x *Transfer) GetOrdinal() int32 {
+	if x != nil {
+		return x.Ordinal
+	}
+	return 0
+}
+
+func (x *Transfer) GetReleased() string {
+	if x != nil {
+		return x.Released
+	}
+	return ""
+}
+
+func (x *Transfer) GetEnds() bool {
+	if x != nil {
+		return x.Ends
+	}
+	return false
+}
+
+func (x *Transfer) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Transfer) GetAtomic() bool {
+	if x != nil {
+		return x.Atomic
+	}
+	return false
+}
+
+type isTransfer_Kind interface {
+	isTransfer_Kind()
+}
+
+type Transfer_Hold struct {
+	Hold *Hold `protobuf:"bytes,13,opt,name=hold,oneof"`
+}
+
+type Transfer_Capture struct {
+	Capture *Capture `protobuf:"bytes,14,opt,name=capture,oneof"`
+}
+
+type Transfer_Void struct {
+	Void *Void `protobuf:"bytes,15,opt,name=void,oneof"`
+}
+
+type Transfer_Refund struct {
+	Refund *Refund `protobuf:"bytes,16,opt,name=refund,oneof"`
+}
+
+type Transfer_Reversal struct {
+	Reversal *Reversal `protobuf:"bytes,17,opt,name=reversal,oneof"`
+}
+
+type Transfer_Expiry struct {
+	Expiry *Expiry `protobuf:"bytes,18,opt,name=expiry,oneof"`
+}
+
+func (*Transfer_Hold) isTransfer_Kind() {}
+
+func (*Transfer_Capture) isTransfer_Kind() {}
+
+func (*Transfer_Void) isTransfer_Kind() {}
+
+func (*Transfer_Refund) isTransfer_Kind() {}
+
+func (*Transfer_Reversal) isTransfer_Kind() {}
+
+func (*Transfer_Expiry) isTransfer_Kind() {}
+
+// What has become of a posted transfer since.
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a hold. Captured, released and reserved are its amount together; reserved is what is still held.
+	Hold     HoldState `protobuf:"varint,1,opt,name=hold,enum=khata.v1.HoldState" json:"hold,omitempty"`
+	Captured string    `protobuf:"bytes,2,opt,name=captured" json:"captured,omitempty"`
+	Released string    `protobuf:"bytes,3,opt,name=released" json:"released,omitempty"`
+	Reserved string    `protobuf:"bytes,4,opt,name=reserved" json:"reserved,omitempty"`
+	// Of a transfer that moved money in one currency: what went back, and what still can.
+	Refunded   string `protobuf:"bytes,5,opt,name=refunded" json:"refunded,omitempty"`
+	Refundable string `protobuf:"bytes,6,opt,name=refundable" json:"refundable,omitempty"`
+	Reversed   bool   `protobuf:"varint,7,opt,name=reversed" json:"reversed,omitempty"`
+	// The transfer_ids of its posted steps, in their order, at most the first 1,000.
+	Steps         []string `protobuf:"bytes,8,rep,name=steps" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Progress) GetHold() HoldState {
+	if x != nil {
+		return x.Hold
+	}
+	return HoldState_HOLD_STATE_UNSPECIFIED
+}
+
+func (x *Progress) GetCaptured() string {
+	if x != nil {
+		return x.Captured
+	}
+	return ""
+}
+
+func (x *Progress) GetReleased() string {
+	if x != nil {
+		return x.Released
+	}
+	return ""
+}
+
+func (x *Progress) GetReserved() string {
+	if x != nil {
+		return x.Reserved
+	}
+	return ""
+}
+
+func (x *Progress) GetRefunded() string {
+	if x != nil {
+		return x.Refunded
+	}
+	return ""
+}
+
+func (x *Progress) GetRefundable() string {
+	if x != nil {
+		return x.Refundable
+	}
+	return ""
+}
+
+func (x *Progress) GetReversed() bool {
+	if x != nil {
+		return x.Reversed
+	}
+	return false
+}
+
+func (x *Progress) GetSteps() []string {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
 type GetTransferRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ledger        string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
@@ -2244,7 +3233,7 @@ type GetTransferRequest struct {
 
 func (x *GetTransferRequest) Reset() {
 	*x = GetTransferRequest{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[31]
+	mi := &file_khata_v1_ledger_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +3245,7 @@ func (x *GetTransferRequest) String() string {
 func (*GetTransferRequest) ProtoMessage() {}
 
 func (x *GetTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[31]
+	mi := &file_khata_v1_ledger_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +3258,7 @@ func (x *GetTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTransferRequest.ProtoReflect.Descriptor instead.
 func (*GetTransferRequest) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{31}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetTransferRequest) GetLedger() string {
@@ -2287,15 +3276,17 @@ func (x *GetTransferRequest) GetTransferId() string {
 }
 
 type GetTransferResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Transfer      *Transfer              `protobuf:"bytes,1,opt,name=transfer" json:"transfer,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Transfer *Transfer              `protobuf:"bytes,1,opt,name=transfer" json:"transfer,omitempty"`
+	// As of now; absent where nothing can become of the transfer.
+	Progress      *Progress `protobuf:"bytes,2,opt,name=progress" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetTransferResponse) Reset() {
 	*x = GetTransferResponse{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[32]
+	mi := &file_khata_v1_ledger_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +3298,7 @@ func (x *GetTransferResponse) String() string {
 func (*GetTransferResponse) ProtoMessage() {}
 
 func (x *GetTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[32]
+	mi := &file_khata_v1_ledger_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +3311,7 @@ func (x *GetTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTransferResponse.ProtoReflect.Descriptor instead.
 func (*GetTransferResponse) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{32}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetTransferResponse) GetTransfer() *Transfer {
@@ -2330,6 +3321,189 @@ func (x *GetTransferResponse) GetTransfer() *Transfer {
 	return nil
 }
 
+func (x *GetTransferResponse) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+type ListHoldsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Ledger  string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
+	Account string                 `protobuf:"bytes,2,opt,name=account" json:"account,omitempty"`
+	// At most 1,000, which is also the default.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize" json:"page_size,omitempty"`
+	// next_page_token of the page before; empty for the first.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHoldsRequest) Reset() {
+	*x = ListHoldsRequest{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHoldsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHoldsRequest) ProtoMessage() {}
+
+func (x *ListHoldsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHoldsRequest.ProtoReflect.Descriptor instead.
+func (*ListHoldsRequest) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ListHoldsRequest) GetLedger() string {
+	if x != nil {
+		return x.Ledger
+	}
+	return ""
+}
+
+func (x *ListHoldsRequest) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *ListHoldsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListHoldsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// An open hold.
+type OpenHold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Transfer      *Transfer              `protobuf:"bytes,1,opt,name=transfer" json:"transfer,omitempty"`
+	Progress      *Progress              `protobuf:"bytes,2,opt,name=progress" json:"progress,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenHold) Reset() {
+	*x = OpenHold{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenHold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenHold) ProtoMessage() {}
+
+func (x *OpenHold) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenHold.ProtoReflect.Descriptor instead.
+func (*OpenHold) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *OpenHold) GetTransfer() *Transfer {
+	if x != nil {
+		return x.Transfer
+	}
+	return nil
+}
+
+func (x *OpenHold) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+type ListHoldsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Holds []*OpenHold            `protobuf:"bytes,1,rep,name=holds" json:"holds,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHoldsResponse) Reset() {
+	*x = ListHoldsResponse{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHoldsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHoldsResponse) ProtoMessage() {}
+
+func (x *ListHoldsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHoldsResponse.ProtoReflect.Descriptor instead.
+func (*ListHoldsResponse) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListHoldsResponse) GetHolds() []*OpenHold {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
+func (x *ListHoldsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // The balance of an account.
 type Balance struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2337,18 +3511,24 @@ type Balance struct {
 	Currency string                 `protobuf:"bytes,2,opt,name=currency" json:"currency,omitempty"`
 	// The sum of the entries, in the account's normal direction.
 	Posted string `protobuf:"bytes,3,opt,name=posted" json:"posted,omitempty"`
-	// The sequence of the last entry in that sum; 0 where there is none. Of a balance as of an effective time it is that of the
-	// account's last entry through as_of_sequence: only a later one can change the balance.
+	// The sequence of the last transfer that changed what is posted or held; 0 where there is none. Of a balance as of an effective
+	// time it is that of the last one through as_of_sequence: only a later one can change the balance.
 	Version int64 `protobuf:"varint,4,opt,name=version" json:"version,omitempty"`
 	// The number of the last transfer that was taken notice of, if the balance was asked for as of a point; otherwise 0.
-	AsOfSequence  int64 `protobuf:"varint,5,opt,name=as_of_sequence,json=asOfSequence" json:"as_of_sequence,omitempty"`
+	AsOfSequence int64 `protobuf:"varint,5,opt,name=as_of_sequence,json=asOfSequence" json:"as_of_sequence,omitempty"`
+	// What open holds have reserved of it. As of a time, by the time of posting: what is held has no value date.
+	Held string `protobuf:"bytes,6,opt,name=held" json:"held,omitempty"`
+	// What is posted and not held. The floor is compared with it.
+	Available string `protobuf:"bytes,7,opt,name=available" json:"available,omitempty"`
+	// What open holds will add to it if they are captured. The ceiling is compared with this and what is posted.
+	Incoming      string `protobuf:"bytes,8,opt,name=incoming" json:"incoming,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Balance) Reset() {
 	*x = Balance{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[33]
+	mi := &file_khata_v1_ledger_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +3540,7 @@ func (x *Balance) String() string {
 func (*Balance) ProtoMessage() {}
 
 func (x *Balance) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[33]
+	mi := &file_khata_v1_ledger_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +3553,7 @@ func (x *Balance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Balance.ProtoReflect.Descriptor instead.
 func (*Balance) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{33}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Balance) GetAccount() string {
@@ -2411,6 +3591,27 @@ func (x *Balance) GetAsOfSequence() int64 {
 	return 0
 }
 
+func (x *Balance) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
+}
+
+func (x *Balance) GetAvailable() string {
+	if x != nil {
+		return x.Available
+	}
+	return ""
+}
+
+func (x *Balance) GetIncoming() string {
+	if x != nil {
+		return x.Incoming
+	}
+	return ""
+}
+
 type GetBalanceRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Ledger  string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
@@ -2431,7 +3632,7 @@ type GetBalanceRequest struct {
 
 func (x *GetBalanceRequest) Reset() {
 	*x = GetBalanceRequest{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[34]
+	mi := &file_khata_v1_ledger_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +3644,7 @@ func (x *GetBalanceRequest) String() string {
 func (*GetBalanceRequest) ProtoMessage() {}
 
 func (x *GetBalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[34]
+	mi := &file_khata_v1_ledger_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +3657,7 @@ func (x *GetBalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBalanceRequest.ProtoReflect.Descriptor instead.
 func (*GetBalanceRequest) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{34}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetBalanceRequest) GetLedger() string {
@@ -2503,7 +3704,7 @@ type GetBalanceResponse struct {
 
 func (x *GetBalanceResponse) Reset() {
 	*x = GetBalanceResponse{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[35]
+	mi := &file_khata_v1_ledger_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +3716,7 @@ func (x *GetBalanceResponse) String() string {
 func (*GetBalanceResponse) ProtoMessage() {}
 
 func (x *GetBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[35]
+	mi := &file_khata_v1_ledger_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +3729,7 @@ func (x *GetBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBalanceResponse.ProtoReflect.Descriptor instead.
 func (*GetBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{35}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetBalanceResponse) GetBalance() *Balance {
@@ -2552,7 +3753,7 @@ type GetBalancesRequest struct {
 
 func (x *GetBalancesRequest) Reset() {
 	*x = GetBalancesRequest{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[36]
+	mi := &file_khata_v1_ledger_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +3765,7 @@ func (x *GetBalancesRequest) String() string {
 func (*GetBalancesRequest) ProtoMessage() {}
 
 func (x *GetBalancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[36]
+	mi := &file_khata_v1_ledger_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +3778,7 @@ func (x *GetBalancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBalancesRequest.ProtoReflect.Descriptor instead.
 func (*GetBalancesRequest) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{36}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetBalancesRequest) GetLedger() string {
@@ -2625,7 +3826,7 @@ type GetBalancesResponse struct {
 
 func (x *GetBalancesResponse) Reset() {
 	*x = GetBalancesResponse{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[37]
+	mi := &file_khata_v1_ledger_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +3838,7 @@ func (x *GetBalancesResponse) String() string {
 func (*GetBalancesResponse) ProtoMessage() {}
 
 func (x *GetBalancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[37]
+	mi := &file_khata_v1_ledger_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +3851,7 @@ func (x *GetBalancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBalancesResponse.ProtoReflect.Descriptor instead.
 func (*GetBalancesResponse) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{37}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetBalancesResponse) GetBalances() []*Balance {
@@ -2676,7 +3877,7 @@ type ListEntriesRequest struct {
 
 func (x *ListEntriesRequest) Reset() {
 	*x = ListEntriesRequest{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[38]
+	mi := &file_khata_v1_ledger_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +3889,7 @@ func (x *ListEntriesRequest) String() string {
 func (*ListEntriesRequest) ProtoMessage() {}
 
 func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[38]
+	mi := &file_khata_v1_ledger_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +3902,7 @@ func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ListEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{38}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListEntriesRequest) GetLedger() string {
@@ -2757,7 +3958,7 @@ type AccountEntry struct {
 
 func (x *AccountEntry) Reset() {
 	*x = AccountEntry{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[39]
+	mi := &file_khata_v1_ledger_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +3970,7 @@ func (x *AccountEntry) String() string {
 func (*AccountEntry) ProtoMessage() {}
 
 func (x *AccountEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[39]
+	mi := &file_khata_v1_ledger_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +3983,7 @@ func (x *AccountEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountEntry.ProtoReflect.Descriptor instead.
 func (*AccountEntry) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{39}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AccountEntry) GetSequence() int64 {
@@ -2854,7 +4055,7 @@ type ListEntriesResponse struct {
 
 func (x *ListEntriesResponse) Reset() {
 	*x = ListEntriesResponse{}
-	mi := &file_khata_v1_ledger_proto_msgTypes[40]
+	mi := &file_khata_v1_ledger_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +4067,7 @@ func (x *ListEntriesResponse) String() string {
 func (*ListEntriesResponse) ProtoMessage() {}
 
 func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_khata_v1_ledger_proto_msgTypes[40]
+	mi := &file_khata_v1_ledger_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +4080,7 @@ func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ListEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{40}
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListEntriesResponse) GetAccount() string {
@@ -2914,7 +4115,7 @@ var File_khata_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x15khata/v1/ledger.proto\x12\bkhata.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"W\n" +
+	"\x15khata/v1/ledger.proto\x12\bkhata.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"W\n" +
 	"\x06Ledger\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\n" +
@@ -2939,7 +4140,7 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\x16ListCurrenciesResponse\x122\n" +
 	"\n" +
 	"currencies\x18\x01 \x03(\v2\x12.khata.v1.CurrencyR\n" +
-	"currencies\"\xbf\x03\n" +
+	"currencies\"\xe0\x03\n" +
 	"\aAccount\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12)\n" +
 	"\x04type\x18\x02 \x01(\x0e2\x15.khata.v1.AccountTypeR\x04type\x12\x1a\n" +
@@ -2958,7 +4159,8 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x14\n" +
-	"\x05scale\x18\r \x01(\x05R\x05scale\"\xda\x01\n" +
+	"\x05scale\x18\r \x01(\x05R\x05scale\x12\x1f\n" +
+	"\aceiling\x18\x0e \x01(\tB\x05\xaa\x01\x02\b\x01R\aceiling\"\xfb\x01\n" +
 	"\n" +
 	"NewAccount\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12)\n" +
@@ -2969,7 +4171,8 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\x05floor\x18\x06 \x01(\tB\x05\xaa\x01\x02\b\x01R\x05floor\x12\x1e\n" +
 	"\n" +
 	"serialised\x18\a \x01(\bR\n" +
-	"serialised\"^\n" +
+	"serialised\x12\x1f\n" +
+	"\aceiling\x18\b \x01(\tB\x05\xaa\x01\x02\b\x01R\aceiling\"^\n" +
 	"\x14CreateAccountRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12.\n" +
 	"\aaccount\x18\x02 \x01(\v2\x14.khata.v1.NewAccountR\aaccount\"^\n" +
@@ -2994,7 +4197,7 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\"m\n" +
 	"\x14ListAccountsResponse\x12-\n" +
 	"\baccounts\x18\x01 \x03(\v2\x11.khata.v1.AccountR\baccounts\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x93\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb4\x02\n" +
 	"\x14UpdateAccountRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x19\n" +
@@ -3005,14 +4208,15 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"serialised\x18\x06 \x01(\bB\x05\xaa\x01\x02\b\x01R\n" +
 	"serialised\x12(\n" +
 	"\x06frozen\x18\a \x01(\x0e2\x10.khata.v1.FrozenR\x06frozen\x12\x1d\n" +
-	"\x06closed\x18\b \x01(\bB\x05\xaa\x01\x02\b\x01R\x06closed\"D\n" +
+	"\x06closed\x18\b \x01(\bB\x05\xaa\x01\x02\b\x01R\x06closed\x12\x1f\n" +
+	"\aceiling\x18\t \x01(\tB\x05\xaa\x01\x02\b\x01R\aceiling\"D\n" +
 	"\x15UpdateAccountResponse\x12+\n" +
 	"\aaccount\x18\x01 \x01(\v2\x11.khata.v1.AccountR\aaccount\"\x88\x01\n" +
 	"\x05Entry\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x121\n" +
 	"\tdirection\x18\x02 \x01(\x0e2\x13.khata.v1.DirectionR\tdirection\x12\x16\n" +
 	"\x06amount\x18\x03 \x01(\tR\x06amount\x12\x1a\n" +
-	"\bcurrency\x18\x04 \x01(\tR\bcurrency\"\xd6\x02\n" +
+	"\bcurrency\x18\x04 \x01(\tR\bcurrency\"\x8a\x05\n" +
 	"\vNewTransfer\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12#\n" +
@@ -3023,7 +4227,47 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\aentries\x18\x06 \x03(\v2\x0f.khata.v1.EntryR\aentries\x12=\n" +
 	"\feffective_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\veffectiveAt\x12 \n" +
 	"\vdescription\x18\b \x01(\tR\vdescription\x12\x1a\n" +
-	"\bmetadata\x18\t \x01(\tR\bmetadata\"\xbd\x02\n" +
+	"\bmetadata\x18\t \x01(\tR\bmetadata\x12$\n" +
+	"\x04hold\x18\n" +
+	" \x01(\v2\x0e.khata.v1.HoldH\x00R\x04hold\x12-\n" +
+	"\acapture\x18\v \x01(\v2\x11.khata.v1.CaptureH\x00R\acapture\x12$\n" +
+	"\x04void\x18\f \x01(\v2\x0e.khata.v1.VoidH\x00R\x04void\x12*\n" +
+	"\x06refund\x18\r \x01(\v2\x10.khata.v1.RefundH\x00R\x06refund\x120\n" +
+	"\breversal\x18\x0e \x01(\v2\x12.khata.v1.ReversalH\x00R\breversal\x123\n" +
+	"\n" +
+	"conditions\x18\x0f \x03(\v2\x13.khata.v1.ConditionR\n" +
+	"conditions\x12\x1c\n" +
+	"\tbalancing\x18\x10 \x01(\bR\tbalancingB\x06\n" +
+	"\x04kind\"\x81\x01\n" +
+	"\x04Hold\x129\n" +
+	"\n" +
+	"expires_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12>\n" +
+	"\rexpires_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fexpiresAfter\"r\n" +
+	"\aCapture\x12\x12\n" +
+	"\x04hold\x18\x01 \x01(\tR\x04hold\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\tR\x06amount\x12\x1e\n" +
+	"\n" +
+	"everything\x18\x03 \x01(\bR\n" +
+	"everything\x12\x1b\n" +
+	"\tkeep_open\x18\x04 \x01(\bR\bkeepOpen\"\x1a\n" +
+	"\x04Void\x12\x12\n" +
+	"\x04hold\x18\x01 \x01(\tR\x04hold\"\xb9\x01\n" +
+	"\x06Refund\x12\x1a\n" +
+	"\boriginal\x18\x01 \x01(\tR\boriginal\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\tR\x06amount\x12\x1e\n" +
+	"\n" +
+	"everything\x18\x03 \x01(\bR\n" +
+	"everything\x12+\n" +
+	"\x11expected_refunded\x18\x04 \x01(\tR\x10expectedRefunded\x12.\n" +
+	"\x06reason\x18\x05 \x01(\x0e2\x16.khata.v1.RefundReasonR\x06reason\"&\n" +
+	"\bReversal\x12\x1a\n" +
+	"\boriginal\x18\x01 \x01(\tR\boriginal\"\x1c\n" +
+	"\x06Expiry\x12\x12\n" +
+	"\x04hold\x18\x01 \x01(\tR\x04hold\"g\n" +
+	"\tCondition\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x1f\n" +
+	"\abalance\x18\x02 \x01(\tB\x05\xaa\x01\x02\b\x01R\abalance\x12\x1f\n" +
+	"\aversion\x18\x03 \x01(\x03B\x05\xaa\x01\x02\b\x01R\aversion\"\xa0\x03\n" +
 	"\x0eTransferResult\x12\x1f\n" +
 	"\vtransfer_id\x18\x01 \x01(\tR\n" +
 	"transferId\x12+\n" +
@@ -3033,23 +4277,27 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\bsequence\x18\x05 \x01(\x03R\bsequence\x127\n" +
 	"\tposted_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bpostedAt\x12\x1a\n" +
 	"\breplayed\x18\a \x01(\bR\breplayed\x12-\n" +
-	"\bbalances\x18\b \x03(\v2\x11.khata.v1.BalanceR\bbalances\"\x8b\x01\n" +
+	"\bbalances\x18\b \x03(\v2\x11.khata.v1.BalanceR\bbalances\x12)\n" +
+	"\aentries\x18\t \x03(\v2\x0f.khata.v1.EntryR\aentries\x126\n" +
+	"\bdeadline\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x8b\x01\n" +
 	"\x13PostTransferRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x121\n" +
 	"\btransfer\x18\x02 \x01(\v2\x15.khata.v1.NewTransferR\btransfer\x12)\n" +
 	"\x10include_balances\x18\x03 \x01(\bR\x0fincludeBalances\"H\n" +
 	"\x14PostTransferResponse\x120\n" +
-	"\x06result\x18\x01 \x01(\v2\x18.khata.v1.TransferResultR\x06result\"\x8e\x01\n" +
+	"\x06result\x18\x01 \x01(\v2\x18.khata.v1.TransferResultR\x06result\"\xa6\x01\n" +
 	"\x14PostTransfersRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x123\n" +
 	"\ttransfers\x18\x02 \x03(\v2\x15.khata.v1.NewTransferR\ttransfers\x12)\n" +
-	"\x10include_balances\x18\x03 \x01(\bR\x0fincludeBalances\"P\n" +
+	"\x10include_balances\x18\x03 \x01(\bR\x0fincludeBalances\x12\x16\n" +
+	"\x06atomic\x18\x04 \x01(\bR\x06atomic\"P\n" +
 	"\x15PostTransfersResponse\x127\n" +
 	"\aresults\x18\x01 \x03(\v2\x1d.khata.v1.PostTransfersResultR\aresults\"}\n" +
 	"\x13PostTransfersResult\x122\n" +
 	"\x06result\x18\x01 \x01(\v2\x18.khata.v1.TransferResultH\x00R\x06result\x12*\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\x06\n" +
-	"\x04kind\"\xc4\x03\n" +
+	"\x04kind\"\xcb\a\n" +
 	"\bTransfer\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x1f\n" +
 	"\vtransfer_id\x18\x02 \x01(\tR\n" +
@@ -3064,19 +4312,62 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\vdescription\x18\n" +
 	" \x01(\tR\vdescription\x12\x1a\n" +
 	"\bmetadata\x18\v \x01(\tR\bmetadata\x12\x16\n" +
-	"\x06caller\x18\f \x01(\tR\x06caller\"M\n" +
+	"\x06caller\x18\f \x01(\tR\x06caller\x12$\n" +
+	"\x04hold\x18\r \x01(\v2\x0e.khata.v1.HoldH\x00R\x04hold\x12-\n" +
+	"\acapture\x18\x0e \x01(\v2\x11.khata.v1.CaptureH\x00R\acapture\x12$\n" +
+	"\x04void\x18\x0f \x01(\v2\x0e.khata.v1.VoidH\x00R\x04void\x12*\n" +
+	"\x06refund\x18\x10 \x01(\v2\x10.khata.v1.RefundH\x00R\x06refund\x120\n" +
+	"\breversal\x18\x11 \x01(\v2\x12.khata.v1.ReversalH\x00R\breversal\x12*\n" +
+	"\x06expiry\x18\x12 \x01(\v2\x10.khata.v1.ExpiryH\x00R\x06expiry\x123\n" +
+	"\n" +
+	"conditions\x18\x13 \x03(\v2\x13.khata.v1.ConditionR\n" +
+	"conditions\x12)\n" +
+	"\x10balancing_amount\x18\x14 \x01(\tR\x0fbalancingAmount\x12\x18\n" +
+	"\aordinal\x18\x15 \x01(\x05R\aordinal\x12\x1a\n" +
+	"\breleased\x18\x16 \x01(\tR\breleased\x12\x12\n" +
+	"\x04ends\x18\x17 \x01(\bR\x04ends\x126\n" +
+	"\bdeadline\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
+	"\x06atomic\x18\x19 \x01(\bR\x06atomicB\x06\n" +
+	"\x04kind\"\xf5\x01\n" +
+	"\bProgress\x12'\n" +
+	"\x04hold\x18\x01 \x01(\x0e2\x13.khata.v1.HoldStateR\x04hold\x12\x1a\n" +
+	"\bcaptured\x18\x02 \x01(\tR\bcaptured\x12\x1a\n" +
+	"\breleased\x18\x03 \x01(\tR\breleased\x12\x1a\n" +
+	"\breserved\x18\x04 \x01(\tR\breserved\x12\x1a\n" +
+	"\brefunded\x18\x05 \x01(\tR\brefunded\x12\x1e\n" +
+	"\n" +
+	"refundable\x18\x06 \x01(\tR\n" +
+	"refundable\x12\x1a\n" +
+	"\breversed\x18\a \x01(\bR\breversed\x12\x14\n" +
+	"\x05steps\x18\b \x03(\tR\x05steps\"M\n" +
 	"\x12GetTransferRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x1f\n" +
 	"\vtransfer_id\x18\x02 \x01(\tR\n" +
-	"transferId\"E\n" +
+	"transferId\"u\n" +
 	"\x13GetTransferResponse\x12.\n" +
-	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\"\x97\x01\n" +
+	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\x12.\n" +
+	"\bprogress\x18\x02 \x01(\v2\x12.khata.v1.ProgressR\bprogress\"\x80\x01\n" +
+	"\x10ListHoldsRequest\x12\x16\n" +
+	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"j\n" +
+	"\bOpenHold\x12.\n" +
+	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\x12.\n" +
+	"\bprogress\x18\x02 \x01(\v2\x12.khata.v1.ProgressR\bprogress\"e\n" +
+	"\x11ListHoldsResponse\x12(\n" +
+	"\x05holds\x18\x01 \x03(\v2\x12.khata.v1.OpenHoldR\x05holds\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x01\n" +
 	"\aBalance\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x1a\n" +
 	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12\x16\n" +
 	"\x06posted\x18\x03 \x01(\tR\x06posted\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x03R\aversion\x12$\n" +
-	"\x0eas_of_sequence\x18\x05 \x01(\x03R\fasOfSequence\"\xfe\x01\n" +
+	"\x0eas_of_sequence\x18\x05 \x01(\x03R\fasOfSequence\x12\x12\n" +
+	"\x04held\x18\x06 \x01(\tR\x04held\x12\x1c\n" +
+	"\tavailable\x18\a \x01(\tR\tavailable\x12\x1a\n" +
+	"\bincoming\x18\b \x01(\tR\bincoming\"\xfe\x01\n" +
 	"\x11GetBalanceRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12+\n" +
@@ -3131,11 +4422,30 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDIRECTION_DEBIT\x10\x01\x12\x14\n" +
-	"\x10DIRECTION_CREDIT\x10\x02*K\n" +
+	"\x10DIRECTION_CREDIT\x10\x02*\xfa\x02\n" +
+	"\fRefundReason\x12\x1d\n" +
+	"\x19REFUND_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17REFUND_REASON_DUPLICATE\x10\x01\x12'\n" +
+	"#REFUND_REASON_REQUESTED_BY_CUSTOMER\x10\x02\x12!\n" +
+	"\x1dREFUND_REASON_FRAUD_SUSPECTED\x10\x03\x12$\n" +
+	" REFUND_REASON_GOODS_NOT_RECEIVED\x10\x04\x12\x1e\n" +
+	"\x1aREFUND_REASON_WRONG_AMOUNT\x10\x05\x12!\n" +
+	"\x1dREFUND_REASON_WRONG_RECIPIENT\x10\x06\x12!\n" +
+	"\x1dREFUND_REASON_SERVICE_FAILURE\x10\a\x12\x1a\n" +
+	"\x16REFUND_REASON_GOODWILL\x10\b\x12!\n" +
+	"\x1dREFUND_REASON_TECHNICAL_ERROR\x10\t\x12\x17\n" +
+	"\x13REFUND_REASON_OTHER\x10\n" +
+	"*K\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eOUTCOME_POSTED\x10\x01\x12\x13\n" +
-	"\x0fOUTCOME_REFUSED\x10\x022\xb9\t\n" +
+	"\x0fOUTCOME_REFUSED\x10\x02*\x84\x01\n" +
+	"\tHoldState\x12\x1a\n" +
+	"\x16HOLD_STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fHOLD_STATE_OPEN\x10\x01\x12\x17\n" +
+	"\x13HOLD_STATE_CAPTURED\x10\x02\x12\x15\n" +
+	"\x11HOLD_STATE_VOIDED\x10\x03\x12\x16\n" +
+	"\x12HOLD_STATE_EXPIRED\x10\x042\xff\t\n" +
 	"\rLedgerService\x12M\n" +
 	"\fCreateLedger\x12\x1d.khata.v1.CreateLedgerRequest\x1a\x1e.khata.v1.CreateLedgerResponse\x12J\n" +
 	"\vListLedgers\x12\x1c.khata.v1.ListLedgersRequest\x1a\x1d.khata.v1.ListLedgersResponse\x12Y\n" +
@@ -3149,7 +4459,8 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\rUpdateAccount\x12\x1e.khata.v1.UpdateAccountRequest\x1a\x1f.khata.v1.UpdateAccountResponse\x12M\n" +
 	"\fPostTransfer\x12\x1d.khata.v1.PostTransferRequest\x1a\x1e.khata.v1.PostTransferResponse\x12P\n" +
 	"\rPostTransfers\x12\x1e.khata.v1.PostTransfersRequest\x1a\x1f.khata.v1.PostTransfersResponse\x12J\n" +
-	"\vGetTransfer\x12\x1c.khata.v1.GetTransferRequest\x1a\x1d.khata.v1.GetTransferResponse\x12G\n" +
+	"\vGetTransfer\x12\x1c.khata.v1.GetTransferRequest\x1a\x1d.khata.v1.GetTransferResponse\x12D\n" +
+	"\tListHolds\x12\x1a.khata.v1.ListHoldsRequest\x1a\x1b.khata.v1.ListHoldsResponse\x12G\n" +
 	"\n" +
 	"GetBalance\x12\x1b.khata.v1.GetBalanceRequest\x1a\x1c.khata.v1.GetBalanceResponse\x12J\n" +
 	"\vGetBalances\x12\x1c.khata.v1.GetBalancesRequest\x1a\x1d.khata.v1.GetBalancesResponse\x12J\n" +
@@ -3167,139 +4478,179 @@ func file_khata_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_khata_v1_ledger_proto_rawDescData
 }
 
-var file_khata_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_khata_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_khata_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_khata_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_khata_v1_ledger_proto_goTypes = []any{
 	(AccountType)(0),                 // 0: khata.v1.AccountType
 	(Frozen)(0),                      // 1: khata.v1.Frozen
 	(Direction)(0),                   // 2: khata.v1.Direction
-	(Outcome)(0),                     // 3: khata.v1.Outcome
-	(*Ledger)(nil),                   // 4: khata.v1.Ledger
-	(*CreateLedgerRequest)(nil),      // 5: khata.v1.CreateLedgerRequest
-	(*CreateLedgerResponse)(nil),     // 6: khata.v1.CreateLedgerResponse
-	(*ListLedgersRequest)(nil),       // 7: khata.v1.ListLedgersRequest
-	(*ListLedgersResponse)(nil),      // 8: khata.v1.ListLedgersResponse
-	(*Currency)(nil),                 // 9: khata.v1.Currency
-	(*RegisterCurrencyRequest)(nil),  // 10: khata.v1.RegisterCurrencyRequest
-	(*RegisterCurrencyResponse)(nil), // 11: khata.v1.RegisterCurrencyResponse
-	(*ListCurrenciesRequest)(nil),    // 12: khata.v1.ListCurrenciesRequest
-	(*ListCurrenciesResponse)(nil),   // 13: khata.v1.ListCurrenciesResponse
-	(*Account)(nil),                  // 14: khata.v1.Account
-	(*NewAccount)(nil),               // 15: khata.v1.NewAccount
-	(*CreateAccountRequest)(nil),     // 16: khata.v1.CreateAccountRequest
-	(*CreateAccountResponse)(nil),    // 17: khata.v1.CreateAccountResponse
-	(*CreateAccountsRequest)(nil),    // 18: khata.v1.CreateAccountsRequest
-	(*CreateAccountsResponse)(nil),   // 19: khata.v1.CreateAccountsResponse
-	(*GetAccountRequest)(nil),        // 20: khata.v1.GetAccountRequest
-	(*GetAccountResponse)(nil),       // 21: khata.v1.GetAccountResponse
-	(*ListAccountsRequest)(nil),      // 22: khata.v1.ListAccountsRequest
-	(*ListAccountsResponse)(nil),     // 23: khata.v1.ListAccountsResponse
-	(*UpdateAccountRequest)(nil),     // 24: khata.v1.UpdateAccountRequest
-	(*UpdateAccountResponse)(nil),    // 25: khata.v1.UpdateAccountResponse
-	(*Entry)(nil),                    // 26: khata.v1.Entry
-	(*NewTransfer)(nil),              // 27: khata.v1.NewTransfer
-	(*TransferResult)(nil),           // 28: khata.v1.TransferResult
-	(*PostTransferRequest)(nil),      // 29: khata.v1.PostTransferRequest
-	(*PostTransferResponse)(nil),     // 30: khata.v1.PostTransferResponse
-	(*PostTransfersRequest)(nil),     // 31: khata.v1.PostTransfersRequest
-	(*PostTransfersResponse)(nil),    // 32: khata.v1.PostTransfersResponse
-	(*PostTransfersResult)(nil),      // 33: khata.v1.PostTransfersResult
-	(*Transfer)(nil),                 // 34: khata.v1.Transfer
-	(*GetTransferRequest)(nil),       // 35: khata.v1.GetTransferRequest
-	(*GetTransferResponse)(nil),      // 36: khata.v1.GetTransferResponse
-	(*Balance)(nil),                  // 37: khata.v1.Balance
-	(*GetBalanceRequest)(nil),        // 38: khata.v1.GetBalanceRequest
-	(*GetBalanceResponse)(nil),       // 39: khata.v1.GetBalanceResponse
-	(*GetBalancesRequest)(nil),       // 40: khata.v1.GetBalancesRequest
-	(*GetBalancesResponse)(nil),      // 41: khata.v1.GetBalancesResponse
-	(*ListEntriesRequest)(nil),       // 42: khata.v1.ListEntriesRequest
-	(*AccountEntry)(nil),             // 43: khata.v1.AccountEntry
-	(*ListEntriesResponse)(nil),      // 44: khata.v1.ListEntriesResponse
-	(*timestamppb.Timestamp)(nil),    // 45: google.protobuf.Timestamp
-	(*status.Status)(nil),            // 46: google.rpc.Status
+	(RefundReason)(0),                // 3: khata.v1.RefundReason
+	(Outcome)(0),                     // 4: khata.v1.Outcome
+	(HoldState)(0),                   // 5: khata.v1.HoldState
+	(*Ledger)(nil),                   // 6: khata.v1.Ledger
+	(*CreateLedgerRequest)(nil),      // 7: khata.v1.CreateLedgerRequest
+	(*CreateLedgerResponse)(nil),     // 8: khata.v1.CreateLedgerResponse
+	(*ListLedgersRequest)(nil),       // 9: khata.v1.ListLedgersRequest
+	(*ListLedgersResponse)(nil),      // 10: khata.v1.ListLedgersResponse
+	(*Currency)(nil),                 // 11: khata.v1.Currency
+	(*RegisterCurrencyRequest)(nil),  // 12: khata.v1.RegisterCurrencyRequest
+	(*RegisterCurrencyResponse)(nil), // 13: khata.v1.RegisterCurrencyResponse
+	(*ListCurrenciesRequest)(nil),    // 14: khata.v1.ListCurrenciesRequest
+	(*ListCurrenciesResponse)(nil),   // 15: khata.v1.ListCurrenciesResponse
+	(*Account)(nil),                  // 16: khata.v1.Account
+	(*NewAccount)(nil),               // 17: khata.v1.NewAccount
+	(*CreateAccountRequest)(nil),     // 18: khata.v1.CreateAccountRequest
+	(*CreateAccountResponse)(nil),    // 19: khata.v1.CreateAccountResponse
+	(*CreateAccountsRequest)(nil),    // 20: khata.v1.CreateAccountsRequest
+	(*CreateAccountsResponse)(nil),   // 21: khata.v1.CreateAccountsResponse
+	(*GetAccountRequest)(nil),        // 22: khata.v1.GetAccountRequest
+	(*GetAccountResponse)(nil),       // 23: khata.v1.GetAccountResponse
+	(*ListAccountsRequest)(nil),      // 24: khata.v1.ListAccountsRequest
+	(*ListAccountsResponse)(nil),     // 25: khata.v1.ListAccountsResponse
+	(*UpdateAccountRequest)(nil),     // 26: khata.v1.UpdateAccountRequest
+	(*UpdateAccountResponse)(nil),    // 27: khata.v1.UpdateAccountResponse
+	(*Entry)(nil),                    // 28: khata.v1.Entry
+	(*NewTransfer)(nil),              // 29: khata.v1.NewTransfer
+	(*Hold)(nil),                     // 30: khata.v1.Hold
+	(*Capture)(nil),                  // 31: khata.v1.Capture
+	(*Void)(nil),                     // 32: khata.v1.Void
+	(*Refund)(nil),                   // 33: khata.v1.Refund
+	(*Reversal)(nil),                 // 34: khata.v1.Reversal
+	(*Expiry)(nil),                   // 35: khata.v1.Expiry
+	(*Condition)(nil),                // 36: khata.v1.Condition
+	(*TransferResult)(nil),           // 37: khata.v1.TransferResult
+	(*PostTransferRequest)(nil),      // 38: khata.v1.PostTransferRequest
+	(*PostTransferResponse)(nil),     // 39: khata.v1.PostTransferResponse
+	(*PostTransfersRequest)(nil),     // 40: khata.v1.PostTransfersRequest
+	(*PostTransfersResponse)(nil),    // 41: khata.v1.PostTransfersResponse
+	(*PostTransfersResult)(nil),      // 42: khata.v1.PostTransfersResult
+	(*Transfer)(nil),                 // 43: khata.v1.Transfer
+	(*Progress)(nil),                 // 44: khata.v1.Progress
+	(*GetTransferRequest)(nil),       // 45: khata.v1.GetTransferRequest
+	(*GetTransferResponse)(nil),      // 46: khata.v1.GetTransferResponse
+	(*ListHoldsRequest)(nil),         // 47: khata.v1.ListHoldsRequest
+	(*OpenHold)(nil),                 // 48: khata.v1.OpenHold
+	(*ListHoldsResponse)(nil),        // 49: khata.v1.ListHoldsResponse
+	(*Balance)(nil),                  // 50: khata.v1.Balance
+	(*GetBalanceRequest)(nil),        // 51: khata.v1.GetBalanceRequest
+	(*GetBalanceResponse)(nil),       // 52: khata.v1.GetBalanceResponse
+	(*GetBalancesRequest)(nil),       // 53: khata.v1.GetBalancesRequest
+	(*GetBalancesResponse)(nil),      // 54: khata.v1.GetBalancesResponse
+	(*ListEntriesRequest)(nil),       // 55: khata.v1.ListEntriesRequest
+	(*AccountEntry)(nil),             // 56: khata.v1.AccountEntry
+	(*ListEntriesResponse)(nil),      // 57: khata.v1.ListEntriesResponse
+	(*timestamppb.Timestamp)(nil),    // 58: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 59: google.protobuf.Duration
+	(*status.Status)(nil),            // 60: google.rpc.Status
 }
 var file_khata_v1_ledger_proto_depIdxs = []int32{
-	45, // 0: khata.v1.Ledger.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 1: khata.v1.CreateLedgerResponse.ledger:type_name -> khata.v1.Ledger
-	4,  // 2: khata.v1.ListLedgersResponse.ledgers:type_name -> khata.v1.Ledger
-	9,  // 3: khata.v1.RegisterCurrencyRequest.currency:type_name -> khata.v1.Currency
-	9,  // 4: khata.v1.RegisterCurrencyResponse.currency:type_name -> khata.v1.Currency
-	9,  // 5: khata.v1.ListCurrenciesResponse.currencies:type_name -> khata.v1.Currency
+	58, // 0: khata.v1.Ledger.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 1: khata.v1.CreateLedgerResponse.ledger:type_name -> khata.v1.Ledger
+	6,  // 2: khata.v1.ListLedgersResponse.ledgers:type_name -> khata.v1.Ledger
+	11, // 3: khata.v1.RegisterCurrencyRequest.currency:type_name -> khata.v1.Currency
+	11, // 4: khata.v1.RegisterCurrencyResponse.currency:type_name -> khata.v1.Currency
+	11, // 5: khata.v1.ListCurrenciesResponse.currencies:type_name -> khata.v1.Currency
 	0,  // 6: khata.v1.Account.type:type_name -> khata.v1.AccountType
 	1,  // 7: khata.v1.Account.frozen:type_name -> khata.v1.Frozen
-	45, // 8: khata.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	45, // 9: khata.v1.Account.updated_at:type_name -> google.protobuf.Timestamp
+	58, // 8: khata.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	58, // 9: khata.v1.Account.updated_at:type_name -> google.protobuf.Timestamp
 	0,  // 10: khata.v1.NewAccount.type:type_name -> khata.v1.AccountType
-	15, // 11: khata.v1.CreateAccountRequest.account:type_name -> khata.v1.NewAccount
-	14, // 12: khata.v1.CreateAccountResponse.account:type_name -> khata.v1.Account
-	15, // 13: khata.v1.CreateAccountsRequest.accounts:type_name -> khata.v1.NewAccount
-	17, // 14: khata.v1.CreateAccountsResponse.results:type_name -> khata.v1.CreateAccountResponse
-	14, // 15: khata.v1.GetAccountResponse.account:type_name -> khata.v1.Account
-	14, // 16: khata.v1.ListAccountsResponse.accounts:type_name -> khata.v1.Account
+	17, // 11: khata.v1.CreateAccountRequest.account:type_name -> khata.v1.NewAccount
+	16, // 12: khata.v1.CreateAccountResponse.account:type_name -> khata.v1.Account
+	17, // 13: khata.v1.CreateAccountsRequest.accounts:type_name -> khata.v1.NewAccount
+	19, // 14: khata.v1.CreateAccountsResponse.results:type_name -> khata.v1.CreateAccountResponse
+	16, // 15: khata.v1.GetAccountResponse.account:type_name -> khata.v1.Account
+	16, // 16: khata.v1.ListAccountsResponse.accounts:type_name -> khata.v1.Account
 	1,  // 17: khata.v1.UpdateAccountRequest.frozen:type_name -> khata.v1.Frozen
-	14, // 18: khata.v1.UpdateAccountResponse.account:type_name -> khata.v1.Account
+	16, // 18: khata.v1.UpdateAccountResponse.account:type_name -> khata.v1.Account
 	2,  // 19: khata.v1.Entry.direction:type_name -> khata.v1.Direction
-	26, // 20: khata.v1.NewTransfer.entries:type_name -> khata.v1.Entry
-	45, // 21: khata.v1.NewTransfer.effective_at:type_name -> google.protobuf.Timestamp
-	3,  // 22: khata.v1.TransferResult.outcome:type_name -> khata.v1.Outcome
-	45, // 23: khata.v1.TransferResult.posted_at:type_name -> google.protobuf.Timestamp
-	37, // 24: khata.v1.TransferResult.balances:type_name -> khata.v1.Balance
-	27, // 25: khata.v1.PostTransferRequest.transfer:type_name -> khata.v1.NewTransfer
-	28, // 26: khata.v1.PostTransferResponse.result:type_name -> khata.v1.TransferResult
-	27, // 27: khata.v1.PostTransfersRequest.transfers:type_name -> khata.v1.NewTransfer
-	33, // 28: khata.v1.PostTransfersResponse.results:type_name -> khata.v1.PostTransfersResult
-	28, // 29: khata.v1.PostTransfersResult.result:type_name -> khata.v1.TransferResult
-	46, // 30: khata.v1.PostTransfersResult.error:type_name -> google.rpc.Status
-	3,  // 31: khata.v1.Transfer.outcome:type_name -> khata.v1.Outcome
-	45, // 32: khata.v1.Transfer.posted_at:type_name -> google.protobuf.Timestamp
-	26, // 33: khata.v1.Transfer.entries:type_name -> khata.v1.Entry
-	45, // 34: khata.v1.Transfer.effective_at:type_name -> google.protobuf.Timestamp
-	34, // 35: khata.v1.GetTransferResponse.transfer:type_name -> khata.v1.Transfer
-	45, // 36: khata.v1.GetBalanceRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
-	45, // 37: khata.v1.GetBalanceRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
-	37, // 38: khata.v1.GetBalanceResponse.balance:type_name -> khata.v1.Balance
-	45, // 39: khata.v1.GetBalancesRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
-	45, // 40: khata.v1.GetBalancesRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
-	37, // 41: khata.v1.GetBalancesResponse.balances:type_name -> khata.v1.Balance
-	2,  // 42: khata.v1.AccountEntry.direction:type_name -> khata.v1.Direction
-	45, // 43: khata.v1.AccountEntry.posted_at:type_name -> google.protobuf.Timestamp
-	45, // 44: khata.v1.AccountEntry.effective_at:type_name -> google.protobuf.Timestamp
-	43, // 45: khata.v1.ListEntriesResponse.entries:type_name -> khata.v1.AccountEntry
-	5,  // 46: khata.v1.LedgerService.CreateLedger:input_type -> khata.v1.CreateLedgerRequest
-	7,  // 47: khata.v1.LedgerService.ListLedgers:input_type -> khata.v1.ListLedgersRequest
-	10, // 48: khata.v1.LedgerService.RegisterCurrency:input_type -> khata.v1.RegisterCurrencyRequest
-	12, // 49: khata.v1.LedgerService.ListCurrencies:input_type -> khata.v1.ListCurrenciesRequest
-	16, // 50: khata.v1.LedgerService.CreateAccount:input_type -> khata.v1.CreateAccountRequest
-	18, // 51: khata.v1.LedgerService.CreateAccounts:input_type -> khata.v1.CreateAccountsRequest
-	20, // 52: khata.v1.LedgerService.GetAccount:input_type -> khata.v1.GetAccountRequest
-	22, // 53: khata.v1.LedgerService.ListAccounts:input_type -> khata.v1.ListAccountsRequest
-	24, // 54: khata.v1.LedgerService.UpdateAccount:input_type -> khata.v1.UpdateAccountRequest
-	29, // 55: khata.v1.LedgerService.PostTransfer:input_type -> khata.v1.PostTransferRequest
-	31, // 56: khata.v1.LedgerService.PostTransfers:input_type -> khata.v1.PostTransfersRequest
-	35, // 57: khata.v1.LedgerService.GetTransfer:input_type -> khata.v1.GetTransferRequest
-	38, // 58: khata.v1.LedgerService.GetBalance:input_type -> khata.v1.GetBalanceRequest
-	40, // 59: khata.v1.LedgerService.GetBalances:input_type -> khata.v1.GetBalancesRequest
-	42, // 60: khata.v1.LedgerService.ListEntries:input_type -> khata.v1.ListEntriesRequest
-	6,  // 61: khata.v1.LedgerService.CreateLedger:output_type -> khata.v1.CreateLedgerResponse
-	8,  // 62: khata.v1.LedgerService.ListLedgers:output_type -> khata.v1.ListLedgersResponse
-	11, // 63: khata.v1.LedgerService.RegisterCurrency:output_type -> khata.v1.RegisterCurrencyResponse
-	13, // 64: khata.v1.LedgerService.ListCurrencies:output_type -> khata.v1.ListCurrenciesResponse
-	17, // 65: khata.v1.LedgerService.CreateAccount:output_type -> khata.v1.CreateAccountResponse
-	19, // 66: khata.v1.LedgerService.CreateAccounts:output_type -> khata.v1.CreateAccountsResponse
-	21, // 67: khata.v1.LedgerService.GetAccount:output_type -> khata.v1.GetAccountResponse
-	23, // 68: khata.v1.LedgerService.ListAccounts:output_type -> khata.v1.ListAccountsResponse
-	25, // 69: khata.v1.LedgerService.UpdateAccount:output_type -> khata.v1.UpdateAccountResponse
-	30, // 70: khata.v1.LedgerService.PostTransfer:output_type -> khata.v1.PostTransferResponse
-	32, // 71: khata.v1.LedgerService.PostTransfers:output_type -> khata.v1.PostTransfersResponse
-	36, // 72: khata.v1.LedgerService.GetTransfer:output_type -> khata.v1.GetTransferResponse
-	39, // 73: khata.v1.LedgerService.GetBalance:output_type -> khata.v1.GetBalanceResponse
-	41, // 74: khata.v1.LedgerService.GetBalances:output_type -> khata.v1.GetBalancesResponse
-	44, // 75: khata.v1.LedgerService.ListEntries:output_type -> khata.v1.ListEntriesResponse
-	61, // [61:76] is the sub-list for method output_type
-	46, // [46:61] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	28, // 20: khata.v1.NewTransfer.entries:type_name -> khata.v1.Entry
+	58, // 21: khata.v1.NewTransfer.effective_at:type_name -> google.protobuf.Timestamp
+	30, // 22: khata.v1.NewTransfer.hold:type_name -> khata.v1.Hold
+	31, // 23: khata.v1.NewTransfer.capture:type_name -> khata.v1.Capture
+	32, // 24: khata.v1.NewTransfer.void:type_name -> khata.v1.Void
+	33, // 25: khata.v1.NewTransfer.refund:type_name -> khata.v1.Refund
+	34, // 26: khata.v1.NewTransfer.reversal:type_name -> khata.v1.Reversal
+	36, // 27: khata.v1.NewTransfer.conditions:type_name -> khata.v1.Condition
+	58, // 28: khata.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
+	59, // 29: khata.v1.Hold.expires_after:type_name -> google.protobuf.Duration
+	3,  // 30: khata.v1.Refund.reason:type_name -> khata.v1.RefundReason
+	4,  // 31: khata.v1.TransferResult.outcome:type_name -> khata.v1.Outcome
+	58, // 32: khata.v1.TransferResult.posted_at:type_name -> google.protobuf.Timestamp
+	50, // 33: khata.v1.TransferResult.balances:type_name -> khata.v1.Balance
+	28, // 34: khata.v1.TransferResult.entries:type_name -> khata.v1.Entry
+	58, // 35: khata.v1.TransferResult.deadline:type_name -> google.protobuf.Timestamp
+	29, // 36: khata.v1.PostTransferRequest.transfer:type_name -> khata.v1.NewTransfer
+	37, // 37: khata.v1.PostTransferResponse.result:type_name -> khata.v1.TransferResult
+	29, // 38: khata.v1.PostTransfersRequest.transfers:type_name -> khata.v1.NewTransfer
+	42, // 39: khata.v1.PostTransfersResponse.results:type_name -> khata.v1.PostTransfersResult
+	37, // 40: khata.v1.PostTransfersResult.result:type_name -> khata.v1.TransferResult
+	60, // 41: khata.v1.PostTransfersResult.error:type_name -> google.rpc.Status
+	4,  // 42: khata.v1.Transfer.outcome:type_name -> khata.v1.Outcome
+	58, // 43: khata.v1.Transfer.posted_at:type_name -> google.protobuf.Timestamp
+	28, // 44: khata.v1.Transfer.entries:type_name -> khata.v1.Entry
+	58, // 45: khata.v1.Transfer.effective_at:type_name -> google.protobuf.Timestamp
+	30, // 46: khata.v1.Transfer.hold:type_name -> khata.v1.Hold
+	31, // 47: khata.v1.Transfer.capture:type_name -> khata.v1.Capture
+	32, // 48: khata.v1.Transfer.void:type_name -> khata.v1.Void
+	33, // 49: khata.v1.Transfer.refund:type_name -> khata.v1.Refund
+	34, // 50: khata.v1.Transfer.reversal:type_name -> khata.v1.Reversal
+	35, // 51: khata.v1.Transfer.expiry:type_name -> khata.v1.Expiry
+	36, // 52: khata.v1.Transfer.conditions:type_name -> khata.v1.Condition
+	58, // 53: khata.v1.Transfer.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 54: khata.v1.Progress.hold:type_name -> khata.v1.HoldState
+	43, // 55: khata.v1.GetTransferResponse.transfer:type_name -> khata.v1.Transfer
+	44, // 56: khata.v1.GetTransferResponse.progress:type_name -> khata.v1.Progress
+	43, // 57: khata.v1.OpenHold.transfer:type_name -> khata.v1.Transfer
+	44, // 58: khata.v1.OpenHold.progress:type_name -> khata.v1.Progress
+	48, // 59: khata.v1.ListHoldsResponse.holds:type_name -> khata.v1.OpenHold
+	58, // 60: khata.v1.GetBalanceRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
+	58, // 61: khata.v1.GetBalanceRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
+	50, // 62: khata.v1.GetBalanceResponse.balance:type_name -> khata.v1.Balance
+	58, // 63: khata.v1.GetBalancesRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
+	58, // 64: khata.v1.GetBalancesRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
+	50, // 65: khata.v1.GetBalancesResponse.balances:type_name -> khata.v1.Balance
+	2,  // 66: khata.v1.AccountEntry.direction:type_name -> khata.v1.Direction
+	58, // 67: khata.v1.AccountEntry.posted_at:type_name -> google.protobuf.Timestamp
+	58, // 68: khata.v1.AccountEntry.effective_at:type_name -> google.protobuf.Timestamp
+	56, // 69: khata.v1.ListEntriesResponse.entries:type_name -> khata.v1.AccountEntry
+	7,  // 70: khata.v1.LedgerService.CreateLedger:input_type -> khata.v1.CreateLedgerRequest
+	9,  // 71: khata.v1.LedgerService.ListLedgers:input_type -> khata.v1.ListLedgersRequest
+	12, // 72: khata.v1.LedgerService.RegisterCurrency:input_type -> khata.v1.RegisterCurrencyRequest
+	14, // 73: khata.v1.LedgerService.ListCurrencies:input_type -> khata.v1.ListCurrenciesRequest
+	18, // 74: khata.v1.LedgerService.CreateAccount:input_type -> khata.v1.CreateAccountRequest
+	20, // 75: khata.v1.LedgerService.CreateAccounts:input_type -> khata.v1.CreateAccountsRequest
+	22, // 76: khata.v1.LedgerService.GetAccount:input_type -> khata.v1.GetAccountRequest
+	24, // 77: khata.v1.LedgerService.ListAccounts:input_type -> khata.v1.ListAccountsRequest
+	26, // 78: khata.v1.LedgerService.UpdateAccount:input_type -> khata.v1.UpdateAccountRequest
+	38, // 79: khata.v1.LedgerService.PostTransfer:input_type -> khata.v1.PostTransferRequest
+	40, // 80: khata.v1.LedgerService.PostTransfers:input_type -> khata.v1.PostTransfersRequest
+	45, // 81: khata.v1.LedgerService.GetTransfer:input_type -> khata.v1.GetTransferRequest
+	47, // 82: khata.v1.LedgerService.ListHolds:input_type -> khata.v1.ListHoldsRequest
+	51, // 83: khata.v1.LedgerService.GetBalance:input_type -> khata.v1.GetBalanceRequest
+	53, // 84: khata.v1.LedgerService.GetBalances:input_type -> khata.v1.GetBalancesRequest
+	55, // 85: khata.v1.LedgerService.ListEntries:input_type -> khata.v1.ListEntriesRequest
+	8,  // 86: khata.v1.LedgerService.CreateLedger:output_type -> khata.v1.CreateLedgerResponse
+	10, // 87: khata.v1.LedgerService.ListLedgers:output_type -> khata.v1.ListLedgersResponse
+	13, // 88: khata.v1.LedgerService.RegisterCurrency:output_type -> khata.v1.RegisterCurrencyResponse
+	15, // 89: khata.v1.LedgerService.ListCurrencies:output_type -> khata.v1.ListCurrenciesResponse
+	19, // 90: khata.v1.LedgerService.CreateAccount:output_type -> khata.v1.CreateAccountResponse
+	21, // 91: khata.v1.LedgerService.CreateAccounts:output_type -> khata.v1.CreateAccountsResponse
+	23, // 92: khata.v1.LedgerService.GetAccount:output_type -> khata.v1.GetAccountResponse
+	25, // 93: khata.v1.LedgerService.ListAccounts:output_type -> khata.v1.ListAccountsResponse
+	27, // 94: khata.v1.LedgerService.UpdateAccount:output_type -> khata.v1.UpdateAccountResponse
+	39, // 95: khata.v1.LedgerService.PostTransfer:output_type -> khata.v1.PostTransferResponse
+	41, // 96: khata.v1.LedgerService.PostTransfers:output_type -> khata.v1.PostTransfersResponse
+	46, // 97: khata.v1.LedgerService.GetTransfer:output_type -> khata.v1.GetTransferResponse
+	49, // 98: khata.v1.LedgerService.ListHolds:output_type -> khata.v1.ListHoldsResponse
+	52, // 99: khata.v1.LedgerService.GetBalance:output_type -> khata.v1.GetBalanceResponse
+	54, // 100: khata.v1.LedgerService.GetBalances:output_type -> khata.v1.GetBalancesResponse
+	57, // 101: khata.v1.LedgerService.ListEntries:output_type -> khata.v1.ListEntriesResponse
+	86, // [86:102] is the sub-list for method output_type
+	70, // [70:86] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_khata_v1_ledger_proto_init() }
@@ -3307,17 +4658,32 @@ func file_khata_v1_ledger_proto_init() {
 	if File_khata_v1_ledger_proto != nil {
 		return
 	}
-	file_khata_v1_ledger_proto_msgTypes[29].OneofWrappers = []any{
+	file_khata_v1_ledger_proto_msgTypes[23].OneofWrappers = []any{
+		(*NewTransfer_Hold)(nil),
+		(*NewTransfer_Capture)(nil),
+		(*NewTransfer_Void)(nil),
+		(*NewTransfer_Refund)(nil),
+		(*NewTransfer_Reversal)(nil),
+	}
+	file_khata_v1_ledger_proto_msgTypes[36].OneofWrappers = []any{
 		(*PostTransfersResult_Result)(nil),
 		(*PostTransfersResult_Error)(nil),
+	}
+	file_khata_v1_ledger_proto_msgTypes[37].OneofWrappers = []any{
+		(*Transfer_Hold)(nil),
+		(*Transfer_Capture)(nil),
+		(*Transfer_Void)(nil),
+		(*Transfer_Refund)(nil),
+		(*Transfer_Reversal)(nil),
+		(*Transfer_Expiry)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_khata_v1_ledger_proto_rawDesc), len(file_khata_v1_ledger_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   41,
+			NumEnums:      6,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,7 @@ const (
 	LedgerService_PostTransfer_FullMethodName     = "/khata.v1.LedgerService/PostTransfer"
 	LedgerService_PostTransfers_FullMethodName    = "/khata.v1.LedgerService/PostTransfers"
 	LedgerService_GetTransfer_FullMethodName      = "/khata.v1.LedgerService/GetTransfer"
+	LedgerService_ListHolds_FullMethodName        = "/khata.v1.LedgerService/ListHolds"
 	LedgerService_GetBalance_FullMethodName       = "/khata.v1.LedgerService/GetBalance"
 	LedgerService_GetBalances_FullMethodName      = "/khata.v1.LedgerService/GetBalances"
 	LedgerService_ListEntries_FullMethodName      = "/khata.v1.LedgerService/ListEntries"
@@ -75,11 +76,13 @@ type LedgerServiceClient interface {
 	UpdateAccount(ctx context.Context, in *UpdateAccountRequest, opts ...grpc.CallOption) (*UpdateAccountResponse, error)
 	// PostTransfer decides one transfer. An answer means that the decision, posted or refused, is on disk for ever.
 	PostTransfer(ctx context.Context, in *PostTransferRequest, opts ...grpc.CallOption) (*PostTransferResponse, error)
-	// PostTransfers decides up to 10,000 transfers, each by itself, in their order. Results are in the order of the request.
+	// PostTransfers decides up to 10,000 transfers, each by itself unless the call is atomic, in their order. Results are in the order of the request.
 	// A call that runs out of time may have decided some: send it again.
 	PostTransfers(ctx context.Context, in *PostTransfersRequest, opts ...grpc.CallOption) (*PostTransfersResponse, error)
-	// GetTransfer gets the record of a decided transfer.
+	// GetTransfer gets the record of a decided transfer, and what has become of it.
 	GetTransfer(ctx context.Context, in *GetTransferRequest, opts ...grpc.CallOption) (*GetTransferResponse, error)
+	// ListHolds lists the open holds of an account, on either side, in the order of decision.
+	ListHolds(ctx context.Context, in *ListHoldsRequest, opts ...grpc.CallOption) (*ListHoldsResponse, error)
 	// GetBalance gets the balance of an account, including every transfer whose answer anyone had before the call; or as of a
 	// point of the past, including those of them that lie before it.
 	GetBalance(ctx context.Context, in *GetBalanceRequest, opts ...grpc.CallOption) (*GetBalanceResponse, error)
@@ -218,6 +221,16 @@ func (c *ledgerServiceClient) GetTransfer(ctx context.Context, in *GetTransferRe
 	return out, nil
 }
 
+func (c *ledgerServiceClient) ListHolds(ctx context.Context, in *ListHoldsRequest, opts ...grpc.CallOption) (*ListHoldsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListHoldsResponse)
+	err := c.cc.Invoke(ctx, LedgerService_ListHolds_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *ledgerServiceClient) GetBalance(ctx context.Context, in *GetBalanceRequest, opts ...grpc.CallOption) (*GetBalanceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetBalanceResponse)
@@ -287,11 +300,13 @@ type LedgerServiceServer interface {
 	UpdateAccount(context.Context, *UpdateAccountRequest) (*UpdateAccountResponse, error)
 	// PostTransfer decides one transfer. An answer means that the decision, posted or refused, is on disk for ever.
 	PostTransfer(context.Context, *PostTransferRequest) (*PostTransferResponse, error)
-	// PostTransfers decides up to 10,000 transfers, each by itself, in their order. Results are in the order of the request.
+	// PostTransfers decides up to 10,000 transfers, each by itself unless the call is atomic, in their order. Results are in the order of the request.
 	// A call that runs out of time may have decided some: send it again.
 	PostTransfers(context.Context, *PostTransfersRequest) (*PostTransfersResponse, error)
-	// GetTransfer gets the record of a decided transfer.
+	// GetTransfer gets the record of a decided transfer, and what has become of it.
 	GetTransfer(context.Context, *GetTransferRequest) (*GetTransferResponse, error)
+	// ListHolds lists the open holds of an account, on either side, in the order of decision.
+	ListHolds(context.Context, *ListHoldsRequest) (*ListHoldsResponse, error)
 	// GetBalance gets the balance of an account, including every transfer whose answer anyone had before the call; or as of a
 	// point of the past, including those of them that lie before it.
 	GetBalance(context.Context, *GetBalanceRequest) (*GetBalanceResponse, error)
@@ -345,6 +360,9 @@ func (UnimplementedLedgerServiceServer) PostTransfers(context.Context, *PostTran
 }
 func (UnimplementedLedgerServiceServer) GetTransfer(context.Context, *GetTransferRequest) (*GetTransferResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTransfer not implemented")
+}
+func (UnimplementedLedgerServiceServer) ListHolds(context.Context, *ListHoldsRequest) (*ListHoldsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListHolds not implemented")
 }
 func (UnimplementedLedgerServiceServer) GetBalance(context.Context, *GetBalanceRequest) (*GetBalanceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetBalance not implemented")
@@ -592,6 +610,24 @@ func _LedgerService_GetTransfer_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LedgerService_ListHolds_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListHoldsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LedgerServiceServer).ListHolds(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LedgerService_ListHolds_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LedgerServiceServer).ListHolds(ctx, req.(*ListHoldsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _LedgerService_GetBalance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetBalanceRequest)
 	if err := dec(in); err != nil {
@@ -700,6 +736,10 @@ var LedgerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetTransfer",
 			Handler:    _LedgerService_GetTransfer_Handler,
+		},
+		{
+			MethodName: "ListHolds",
+			Handler:    _LedgerService_ListHolds_Handler,
 		},
 		{
 			MethodName: "GetBalance",
