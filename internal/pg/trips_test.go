@@ -291,8 +291,8 @@ func TestInTrips_UnknownCommit(t *testing.T) {
 		b.Queue("SELECT pg_terminate_backend(pg_backend_pid())")
 		return b, trip(statements("SELECT 1"))
 	})
-	var fatal *pgconn.PgError
-	if !errors.As(err, &fatal) || fatal.Severity != "FATAL" || !errors.Is(err, pg.ErrUnknown) || p.there(t, "terminated") {
+	// Its last words are lost where they cross what was still being sent to it.
+	if !errors.Is(err, pg.ErrUnknown) || p.there(t, "terminated") {
 		t.Errorf("terminated on the way to the commit: %v", err)
 	}
 }
