@@ -63,6 +63,8 @@ func findBinaries(ctx context.Context, explicit string, major int, acct *account
 	switch {
 	case best.major != 0:
 		return best, nil
+	case ctx.Err() != nil: // They were not asked to the end.
+		return best, fmt.Errorf("look for PostgreSQL: %w", ctx.Err())
 	case major != 0:
 		return best, fmt.Errorf("%w: it is of version %d: install postgresql-%d, or set %s to its programs%s",
 			ErrVersion, major, major, BinEnv, because(unusable))
@@ -76,7 +78,10 @@ func checkExplicit(ctx context.Context, dir string, major int, acct *account) (b
 		return binaries{}, err
 	}
 	b, err := probe(ctx, dir, acct)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return b, fmt.Errorf("look for PostgreSQL: %w", ctx.Err())
+	case err != nil:
 		return b, fmt.Errorf("%w (%w)", ErrNotInstalled, err)
 	}
 	if major != 0 && b.major != major {
