@@ -51,6 +51,7 @@ var statusCodes = map[ledger.Code]codes.Code{
 	ledger.CodeAtomicCallRefused:  codes.FailedPrecondition,
 	ledger.CodeConflict:           codes.Aborted,
 	ledger.CodeOverloaded:         codes.ResourceExhausted,
+	ledger.CodeRateLimited:        codes.ResourceExhausted,
 	ledger.CodeUnavailable:        codes.Unavailable,
 	ledger.CodeDeadlineExceeded:   codes.DeadlineExceeded,
 	ledger.CodeCancelled:          codes.Canceled,
