@@ -53,7 +53,8 @@ type Token struct {
 	ExpiresAt, RevokedAt *time.Time
 }
 
-func (s TokenSpec) validate() error {
+// Validate returns an error that says what is wrong with it, if anything is.
+func (s TokenSpec) Validate() error {
 	switch {
 	case !serviceName.MatchString(s.Name):
 		return fmt.Errorf("name %q: want 1 to 63 characters of a-z, 0-9, \".\", \"_\" and \"-\", the first a letter or digit", s.Name)
@@ -84,7 +85,7 @@ func (r *Register) Close() { r.pool.Close() }
 
 // Create makes a token and gives its secret, which can never be read again; it is empty for a certificate.
 func (r *Register) Create(ctx context.Context, spec TokenSpec) (Token, string, error) {
-	if err := spec.validate(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return Token{}, "", err
 	}
 	valid, err := queries.TokenListValid(ctx, r.pool, maxTokens)
