@@ -35,13 +35,14 @@ const (
 	// fileFresh and urlFresh are after how long keys in use are read again, so that one that was taken out is forgotten.
 	fileFresh, urlFresh = 5 * time.Second, 5 * time.Minute
 	// keysLimit is for how long keys are believed whose source cannot be read.
-	keysLimit = time.Hour
-	// keysPause is between two readings: key ids that somebody makes up do not become a flood of requests to the provider.
-	keysPause  = 5 * time.Second
+	keysLimit  = time.Hour
 	maxKeySet  = 1 << 20
 	maxKeys    = 100
 	minRSABits = 2048
 )
+
+// keysPause is between two readings: key ids that somebody makes up do not become a flood of requests to the provider.
+var keysPause = 5 * time.Second
 
 // keySource gives the function that reads keys from where a configuration says, and whether that is far away.
 func keySource(where string) (load func(context.Context) ([]key, error), remote bool, err error) {
