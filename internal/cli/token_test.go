@@ -81,6 +81,7 @@ func TestToken_LetsACommandIn(t *testing.T) {
 		return file
 	}
 	poster := token("--name checkout --ledger main --role poster,reader --expires 90d")
+	only := token("--name import --ledger main --role poster") // which may not read
 	other := token("--name billing --grant shop:poster --grant main:finance")
 	run := func(line, file string) result {
 		return b.run(t, line, "--tls-ca", cert, "--token-file", file)
@@ -96,12 +97,16 @@ func TestToken_LetsACommandIn(t *testing.T) {
 	if r := run("transfer get T-1 --json", other); r.code != cli.ExitOK || !strings.Contains(r.out, "checkout") {
 		t.Errorf("the transfer is not that of checkout: %+v", r)
 	}
+	if r := run("hold create --id H-2 --debit cash --credit shop --amount 5", only); r.code != cli.ExitOK {
+		t.Errorf("a hold by who may only post: %+v", r)
+	}
 	for name, c := range map[string]struct {
 		r    result
 		code int
 		said string
 	}{
 		"more than the role":    {run("account update shop --freeze both", poster), cli.ExitDenied, "admin"},
+		"to read":               {run("balance shop", only), cli.ExitDenied, "reader"},
 		"another ledger":        {run("balance shop --ledger other", poster), cli.ExitDenied, `ledger other`},
 		"another role":          {run("transfer post --id T-2 --debit cash --credit shop --amount 5", other), cli.ExitDenied, "poster"},
 		"no token":              {b.run(t, "ledger list", "--tls-ca", cert), cli.ExitDenied, "token"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -50,6 +51,8 @@ func New(j *journal.Journal, config Config) *grpc.Server {
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.ChainUnaryInterceptor(errorInterceptor(config.Logger), panicInterceptor(config.Logger), guard.unary),
 		grpc.StreamInterceptor(guard.stream),
+		// A handshake that somebody does not finish is given up. gRPC's own default is two minutes.
+		grpc.ConnectionTimeout(10 * time.Second),
 	}
 	if config.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(config.TLS)))
