@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/khata-ledger/khata/ledger"
 )
@@ -27,8 +29,10 @@ type Identity struct {
 	Kind Kind
 	// Grants has the roles. A user has none.
 	Grants Grants
-	// Wallets are the accounts that a user may debit.
+	// Wallets are the accounts of a user, which nobody else's overlap.
 	Wallets []ledger.AccountID
+	// SubWallets is whether what begins with a wallet and a colon is the user's too: wallet:shimul:usd beside wallet:shimul.
+	SubWallets bool
 }
 
 // everyone is the caller of a server without authentication.
@@ -37,17 +41,11 @@ var everyone = &Identity{Name: "local", Kind: Local, Grants: Grants{AllLedgers: 
 // Everyone is the caller of a server without authentication: it may do everything.
 func Everyone() *Identity { return everyone }
 
-// MayDebit reports whether a user may have money taken from an account. What a service may debit, its roles say.
-func (id *Identity) MayDebit(account ledger.AccountID) bool {
-	if id.Kind != User {
-		return true
-	}
-	for _, wallet := range id.Wallets {
-		if wallet == account {
-			return true
-		}
-	}
-	return false
+// Owns reports whether an account is a user's own: a user debits no other. A service owns nothing; its roles say what it may do.
+func (id *Identity) Owns(account ledger.AccountID) bool {
+	return id.Kind == User && slices.ContainsFunc(id.Wallets, func(wallet ledger.AccountID) bool {
+		return wallet == account || id.SubWallets && strings.HasPrefix(string(account), string(wallet)+":")
+	})
 }
 
 type contextKey struct{}

@@ -24,7 +24,7 @@ type JWTConfig struct {
 	// Keys is where the provider's public keys are: a file with PEM blocks or a JWK set, or the https URL of a JWK set. Required.
 	Keys string
 	// WalletsClaim, if it is not empty, names the claim with the list of accounts that the user may debit. Without it that is
-	// the one account wallet:SUBJECT.
+	// wallet:SUBJECT and what begins with that and a colon.
 	WalletsClaim string
 }
 
@@ -137,9 +137,9 @@ func (v *verifier) user(subject string, claims map[string]json.RawMessage) (*Ide
 	}
 	id := &Identity{Name: userPrefix + subject, Kind: User}
 	if v.config.WalletsClaim == "" {
-		// With a colon in it, the wallet of one subject would look like a part of another's.
+		// With a colon in it, the wallet of one subject would be among those of another.
 		if !strings.Contains(subject, ":") {
-			id.Wallets = []ledger.AccountID{ledger.AccountID("wallet:" + subject)}
+			id.Wallets, id.SubWallets = []ledger.AccountID{ledger.AccountID("wallet:" + subject)}, true
 		}
 		return id, nil
 	}

@@ -156,7 +156,7 @@ func bearer(t testing.TB, a *auth.Authenticator, token string) (*auth.Identity, 
 func TestJWT_LetsItsSubjectIn(t *testing.T) {
 	t.Parallel()
 	i := theIssuer()
-	want := &auth.Identity{Name: "user:shimul", Kind: auth.User, Wallets: []ledger.AccountID{"wallet:shimul"}}
+	want := &auth.Identity{Name: "user:shimul", Kind: auth.User, Wallets: []ledger.AccountID{"wallet:shimul"}, SubWallets: true}
 	for name, keys := range map[string][]byte{
 		"JWK set": encodeSet(t, i.set()...),
 		"PEM":     append(append(publicPEM(t, i.rsa.Public()), publicPEM(t, i.ec.Public())...), publicPEM(t, i.ed.Public())...),
@@ -174,8 +174,16 @@ func TestJWT_LetsItsSubjectIn(t *testing.T) {
 			if diff := cmp.Diff(want, id); diff != "" {
 				t.Errorf("%s: the caller (-want +got):\n%s", name, diff)
 			}
-			if !id.MayDebit("wallet:shimul") || id.MayDebit("wallet:tithi") || id.MayDebit("wallet:shimul:usd") || id.Grants.On("main") != 0 {
-				t.Errorf("%s: %s may debit what is not theirs", name, id.Name)
+			for account, own := range map[ledger.AccountID]bool{
+				"wallet:shimul": true, "wallet:shimul:usd": true, "wallet:shimul:": true, "wallet:tithi": false, "wallet:shimul2": false, "wallet:shimu": false,
+				"wallet:": false, "": false, "savings:shimul": false, "wallet:tithi:wallet:shimul": false,
+			} {
+				if id.Owns(account) != own {
+					t.Errorf("%s: %s owns %s: %t", name, id.Name, account, !own)
+				}
+			}
+			if id.Grants.Somewhere() != 0 {
+				t.Errorf("%s: %s has a role", name, id.Name)
 			}
 		}
 	}
@@ -298,8 +306,8 @@ func TestJWT_Wallets(t *testing.T) {
 			if diff := cmp.Diff(c.want, id.Wallets); diff != "" {
 				t.Errorf("%s: (-want +got):\n%s", name, diff)
 			}
-			if id.MayDebit("wallet:shimul") {
-				t.Errorf("%s: may debit the wallet of the subject's name", name)
+			if id.Owns("wallet:shimul") || id.Owns("wallet:7:usd") {
+				t.Errorf("%s: owns what the claim does not say", name)
 			}
 		}
 	}

@@ -30,6 +30,8 @@ type Rule struct {
 	Roles Roles
 	// Refunds are those with which a caller may post refunds, and nothing else.
 	Refunds Roles
+	// Users is whether users may call it, for what is theirs. What that is, Identity.Owns says, and the handler has to ask it.
+	Users bool
 	// Balances are those of which a caller must have one besides if the answer is to tell balances.
 	Balances Roles
 }
@@ -105,9 +107,13 @@ func (id *Identity) Allow(r Request) error {
 	}
 	var have Roles
 	var where string
-	switch rule.Scope {
-	case Anyone:
+	switch {
+	case rule.Scope == Anyone, id.Kind == User && rule.Users:
 		return nil
+	case id.Kind == User:
+		return ledger.Errorf(ledger.CodePermissionDenied, "%s is a user, and %s is for services", id.Name, nameOf(r.Method))
+	}
+	switch rule.Scope {
 	case InLedger:
 		have, where = id.Grants.On(r.Ledger), "in ledger "+string(r.Ledger.Or())
 	case Somewhere:

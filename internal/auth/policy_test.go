@@ -49,6 +49,7 @@ func TestAllow(t *testing.T) {
 		"a refund by others":                 {id("main:finance", "main:admin", "main:approver", "main:reader"), auth.Request{Method: post, Ledger: "main", OnlyRefunds: true}, false},
 		"somewhere":                          {id("shop:approver"), auth.Request{Method: list}, true},
 		"nowhere":                            {&auth.Identity{Name: "user:x", Kind: auth.User}, auth.Request{Method: list}, false},
+		"a user":                             {&auth.Identity{Name: "user:x", Kind: auth.User, Grants: auth.Grants{"*": auth.AnyRole}}, auth.Request{Method: get}, false},
 		"metrics by a reader of one ledger":  {id("main:reader"), auth.Request{Method: "GET /metrics"}, false},
 		"metrics by a reader of all ledgers": {id("*:reader"), auth.Request{Method: "GET /metrics"}, true},
 		"anyone":                             {&auth.Identity{}, auth.Request{Method: "GET /healthz"}, true},

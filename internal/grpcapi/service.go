@@ -35,6 +35,8 @@ type Config struct {
 	Callers *auth.Authenticator
 	// Limiter bounds how often each caller calls; nil does not.
 	Limiter *auth.Limiter
+	// Denied, if it is not nil, is told of each call that is not let in.
+	Denied func(ledger.Code)
 	// TLS encrypts; nil is plain text. With client certificates it verifies them.
 	TLS *tls.Config
 	// Logger gets what callers are not told. Required.
@@ -43,7 +45,7 @@ type Config struct {
 
 // New makes a gRPC server with the service on it, and nothing else; the caller adds health and reflection.
 func New(j *journal.Journal, config Config) *grpc.Server {
-	guard := guard{callers: config.Callers, limiter: config.Limiter, log: config.Logger}
+	guard := guard{callers: config.Callers, limiter: config.Limiter, denied: config.Denied, log: config.Logger}
 	options := []grpc.ServerOption{
 		// Calls are served by goroutines that are there already, whose stacks have grown: 15 % of the cost of a small call.
 		grpc.NumStreamWorkers(256),

@@ -139,23 +139,12 @@ func (s *Server) routes(registry *prometheus.Registry) http.Handler {
 
 // route adds a handler behind the policy's rule for its pattern, which there must be.
 func (s *Server) route(mux *http.ServeMux, pattern string, handler http.HandlerFunc) {
-	rule, ok := auth.RuleOf(pattern)
-	if !ok {
+	if _, ok := auth.RuleOf(pattern); !ok {
 		panic("package auth has no rule for " + pattern)
 	}
-	if s.callers == nil || rule.Scope == auth.Anyone {
-		mux.HandleFunc(pattern, handler)
-		return
-	}
+	door := auth.Door{Callers: s.callers, Limiter: s.limiter, Denied: s.denied}
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		id, err := s.callers.Bearer(r.Context(), r.Header.Get("Authorization"))
-		if err == nil {
-			err = s.limiter.Take(id.Name)
-		}
-		if err == nil {
-			err = id.Allow(auth.Request{Method: pattern})
-		}
-		if err != nil {
+		if _, err := door.Admit(r, pattern, ""); err != nil {
 			refuse(w, err)
 			return
 		}

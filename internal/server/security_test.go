@@ -358,6 +358,7 @@ func TestSecurity_HTTP(t *testing.T) {
 	}
 	hc := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.authority.pool()}}}
 	defer hc.CloseIdleConnections()
+	var body string
 	get := func(path, token string) (int, http.Header) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.HTTPAddr()+path, nil)
 		if err != nil {
@@ -371,7 +372,11 @@ func TestSecurity_HTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		_, _ = io.Copy(io.Discard, resp.Body)
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = string(text)
 		return resp.StatusCode, resp.Header
 	}
 	for path, want := range map[string]map[string]int{
@@ -393,6 +398,10 @@ func TestSecurity_HTTP(t *testing.T) {
 	}
 	if got, header := get("/metrics", tokens["a reader of all"]); got != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
 		t.Errorf("too often: %d %v", got, header)
+	}
+	if _, _ = get("/metrics", s.token(t, auth.TokenSpec{Name: "auditor"}, "*:finance")); !strings.Contains(body, `khata_calls_denied_total{reason="UNAUTHENTICATED"} 4`) ||
+		!strings.Contains(body, `khata_calls_denied_total{reason="PERMISSION_DENIED"} 3`) || !strings.Contains(body, `khata_calls_denied_total{reason="RATE_LIMITED"}`) {
+		t.Errorf("the metrics do not tell who was not let in: %s", body)
 	}
 	plain, err := http.Get("http://" + s.HTTPAddr() + "/healthz")
 	if err == nil {

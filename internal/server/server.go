@@ -21,6 +21,7 @@ import (
 	"github.com/khata-ledger/khata/internal/grpcapi"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/ledger"
 )
 
 // Config is how to run a server.
@@ -63,6 +64,7 @@ type Server struct {
 	tokens  *pgxpool.Pool // for the tokens alone: to know a caller must not wait for those who post
 	callers *auth.Authenticator
 	limiter *auth.Limiter
+	denied  func(ledger.Code)
 	certs   *certificates
 	grpc    *grpc.Server
 	health  *healthService
@@ -102,8 +104,13 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
+	denied := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "khata_calls_denied_total", Help: "Calls that were not let in, by the reason of the error.",
+	}, []string{"reason"})
+	registry.MustRegister(denied)
+	s.denied = func(code ledger.Code) { denied.WithLabelValues(string(code)).Inc() }
 	s.journal = journal.New(s.pool, journal.Config{Logger: config.Logger, Metrics: journal.NewMetrics(registry)})
-	grpcConfig := grpcapi.Config{Callers: s.callers, Limiter: s.limiter, Logger: config.Logger}
+	grpcConfig := grpcapi.Config{Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Logger: config.Logger}
 	if s.certs != nil {
 		grpcConfig.TLS = s.certs.config(true, "h2")
 	}
