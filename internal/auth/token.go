@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
@@ -113,7 +114,7 @@ func (r *Register) Create(ctx context.Context, spec TokenSpec) (Token, string, e
 	}
 	row, err := queries.TokenInsert(ctx, r.pool, args)
 	if err != nil {
-		return Token{}, "", fmt.Errorf("write the token: %w", err)
+		return Token{}, "", asOwner("write the token", err)
 	}
 	return Token{
 		ID: args.TokenID, Name: spec.Name, Certificate: spec.Certificate, Grants: spec.Grants,
@@ -153,9 +154,18 @@ func (r *Register) Revoke(ctx context.Context, id string) (name string, at time.
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", time.Time{}, ErrNoToken
 	} else if err != nil {
-		return "", time.Time{}, fmt.Errorf("revoke the token: %w", err)
+		return "", time.Time{}, asOwner("revoke the token", err)
 	}
 	return row.Name, *row.RevokedAt, nil
+}
+
+// asOwner says what to do where the role of the servers was given instead of the owner's.
+func asOwner(doing string, err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == "42501" {
+		return fmt.Errorf("%s: %w (connect as the owner of the database, such as khata_owner)", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 func newTokenID() string {
