@@ -31,7 +31,7 @@ var (
 	adapters = []string{"internal/grpcapi", "internal/payapi", "internal/console"}
 	testOnly = []string{"internal/pgtest", "internal/ledgertest"}
 	database = []string{
-		"internal/pg", "internal/pgtest", "internal/journal", "internal/dbsqlc", "internal/devpg", "internal/verify", "internal/ledgertest",
+		"internal/pg", "internal/pgtest", "internal/journal", "internal/auth", "internal/dbsqlc", "internal/devpg", "internal/verify", "internal/ledgertest",
 		"internal/server", "internal/bench",
 	}
 )
@@ -67,7 +67,7 @@ var (
 		only([]string{"internal/server"}, []string{"internal/cli"}, "only the command line starts servers"),
 		only([]string{"internal/cli"}, []string{"cmd"}, "commands are run by cmd only"),
 		only([]string{"github.com/jackc/pgx"}, database, "only what owns tables or starts a database speaks to PostgreSQL"),
-		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/ledgertest"}, "the journal is the only writer of its tables"),
+		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/auth", "internal/ledgertest"}, "a capability is the only writer of its tables"),
 		only([]string{"proto"}, []string{"internal/grpcapi", "ledger/client", "internal/server", "internal/bench", "proto"},
 			"the wire's types stay in grpcapi and client; everyone else speaks ledger"),
 		only([]string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, []string{"internal/cli"}, "commands live in internal/cli"),

@@ -73,6 +73,8 @@ const (
 	// CodeOverloaded: the server, or what stands before it, cannot take more now. Nothing of this try was written; send it
 	// again later.
 	CodeOverloaded Code = "OVERLOADED"
+	// CodeRateLimited: the caller calls too often. Nothing of this try was written; send it again later.
+	CodeRateLimited Code = "RATE_LIMITED"
 	// CodeUnavailable: the database did not answer in time, or the connection broke. Open.
 	CodeUnavailable Code = "UNAVAILABLE"
 	// CodeDeadlineExceeded: the caller's deadline passed first. Open.
@@ -89,7 +91,7 @@ var codes = []Code{
 	CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodeConditionFailed, CodeHoldEnded,
 	CodeHoldExpired, CodeCaptureExceedsHold, CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
 	CodeWrongOrigin, CodeNotSerialised, CodeAtomicCallRefused, CodeBalanceNotZero, CodeConflict, CodeOverloaded,
-	CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal,
+	CodeRateLimited, CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal,
 }
 
 // Codes returns every code, for tests that a mapping is complete.
@@ -109,4 +111,4 @@ func (c Code) Open() bool {
 }
 
 // Retryable reports whether sending the same request again can succeed without anything else being changed.
-func (c Code) Retryable() bool { return c.Open() || c == CodeOverloaded }
+func (c Code) Retryable() bool { return c.Open() || c == CodeOverloaded || c == CodeRateLimited }

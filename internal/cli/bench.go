@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,9 +179,11 @@ func (a *app) startBenchTarget(ctx context.Context, f benchFlags, c *bench.Confi
 	if err != nil {
 		return nil, err
 	}
+	// What is set for another server, such as authentication, is not for this one.
+	environment := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KHATA_") })
 	serve, err := bench.StartServer(ctx, program,
 		[]string{"serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--max-connections", strconv.Itoa(int(f.maxConns))},
-		append(os.Environ(), "KHATA_DSN="+database.ServiceDSN())) // not an argument, which everybody on the machine could read
+		append(environment, "KHATA_DSN="+database.ServiceDSN())) // not an argument, which everybody on the machine could read
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ const (
 	ExitNotFound = 5
 	// ExitUnavailable: no answer; the outcome is open. Run the same command again.
 	ExitUnavailable = 6
+	// ExitDenied: the caller is not known to the server, or may not do this. Nothing was written.
+	ExitDenied = 7
 )
 
 // IO is where a command reads and writes.
@@ -66,8 +68,9 @@ type app struct {
 	getenv func(string) string
 
 	// Of the client commands.
-	address, ledger string
-	json            bool
+	address, ledger, tokenFile string
+	json                       bool
+	tls                        security
 }
 
 // exitError ends a command with an exit code and nothing more to say.
@@ -96,7 +99,9 @@ func exitCode(err error) int {
 		return ExitConflict
 	case ledger.CodeLedgerNotFound, ledger.CodeAccountNotFound, ledger.CodeTransferNotFound, ledger.CodeCurrencyNotFound:
 		return ExitNotFound
-	case ledger.CodeUnavailable, ledger.CodeOverloaded, ledger.CodeConflict, ledger.CodeDeadlineExceeded, ledger.CodeCancelled:
+	case ledger.CodeUnauthenticated, ledger.CodePermissionDenied:
+		return ExitDenied
+	case ledger.CodeUnavailable, ledger.CodeOverloaded, ledger.CodeRateLimited, ledger.CodeConflict, ledger.CodeDeadlineExceeded, ledger.CodeCancelled:
 		return ExitUnavailable
 	}
 	// A precondition that does not hold among them, such as CodeNotSerialised or CodeBalanceNotZero: the command line is in order, and
@@ -117,10 +122,11 @@ sent under that id again gets the first answer again, and the money moves once.
   khata balance wallet:shimul
 
 Every flag can also be set in the environment, as KHATA_ and its name: KHATA_ADDR for --addr, KHATA_DATA_DIR for
---data-dir. The flag wins.
+--data-dir. The flag wins. KHATA_TOKEN, which has no flag, is the token that says who is calling.
 
 Exit codes: 0 done (posted or replayed), 1 failure, 2 usage or a malformed value, 3 refused and recorded, 4 conflict (the
-id is taken by other content), 5 not found, 6 unavailable (the outcome is open: run the same command again).`,
+id is taken by other content), 5 not found, 6 unavailable (the outcome is open: run the same command again), 7 denied (the
+caller is not known, or may not do this).`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -129,7 +135,7 @@ id is taken by other content), 5 not found, 6 unavailable (the outcome is open: 
 	})
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.applyEnvironment(cmd) }
 	root.AddCommand(
-		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(),
+		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(), a.tokenCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
 		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.importCommand(), a.benchCommand(), a.versionCommand(),
 	)

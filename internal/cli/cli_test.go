@@ -299,7 +299,7 @@ func TestVersionAndHelp(t *testing.T) {
 	if alone := khata(t.Context()); alone != root {
 		t.Errorf("khata alone is not khata --help: %+v", alone)
 	}
-	server := []string{"up", "serve", "migrate up", "migrate status", "verify", "bench"}
+	server := []string{"up", "serve", "migrate up", "migrate status", "verify", "token create", "token list", "token revoke", "bench"}
 	client := []string{
 		"ledger create", "ledger list", "currency register", "currency list", "account create", "account get", "account list",
 		"account update", "transfer post", "transfer post-atomic", "transfer get", "hold create", "hold capture", "hold void", "hold list",
@@ -328,6 +328,9 @@ func TestServe(t *testing.T) {
 	}{
 		"not on loopback":      {[]string{"--dsn", b.db.ServiceDSN(), "--grpc", "0.0.0.0:0"}, cli.ExitFailure, "loopback"},
 		"HTTP not on it":       {[]string{"--dsn", b.db.ServiceDSN(), "--grpc", "127.0.0.1:0", "--http", "192.0.2.1:0"}, cli.ExitFailure, "loopback"},
+		"not for strangers":    {[]string{"--dsn", b.db.ServiceDSN(), "--grpc", "0.0.0.0:0", "--auth"}, cli.ExitFailure, "--tls-cert"},
+		"half a certificate":   {[]string{"--dsn", b.db.ServiceDSN(), "--tls-cert", "x"}, cli.ExitFailure, "--tls-key"},
+		"half of the users":    {[]string{"--dsn", b.db.ServiceDSN(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--auth", "--jwt-issuer", "x"}, cli.ExitFailure, "audience"},
 		"address taken":        {[]string{"--dsn", b.db.ServiceDSN(), "--grpc", b.addr, "--http", "127.0.0.1:0"}, cli.ExitFailure, "in use"},
 		"no database":          {[]string{"--dsn", "host=127.0.0.1 port=1 dbname=x user=x", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}, cli.ExitFailure, "127.0.0.1"},
 		"as who could rewrite": {[]string{"--dsn", b.db.OwnerDSN(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}, cli.ExitFailure, "--unsafe"},

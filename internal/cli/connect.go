@@ -1,6 +1,11 @@
 package cli
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/khata-ledger/khata/ledger"
@@ -14,12 +19,70 @@ func (a *app) clientFlags(cmd *cobra.Command) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&a.address, "addr", defaultAddress, "address of the server's gRPC API")
 	cmd.PersistentFlags().StringVar(&a.ledger, "ledger", string(ledger.DefaultLedger), "the ledger")
 	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object a line, with the names of the API")
+	cmd.PersistentFlags().StringVar(&a.tokenFile, "token-file", "", "file with the token that says who is calling; or have it in KHATA_TOKEN")
+	cmd.PersistentFlags().BoolVar(&a.tls.on, "tls", false, "encrypt, and check the server's certificate")
+	cmd.PersistentFlags().StringVar(&a.tls.ca, "tls-ca", "", "file in PEM with the authorities to trust instead of the system's; implies --tls")
+	cmd.PersistentFlags().StringVar(&a.tls.cert, "tls-client-cert", "", "file in PEM with the client certificate; implies --tls")
+	cmd.PersistentFlags().StringVar(&a.tls.key, "tls-client-key", "", "file in PEM with its key")
 	return cmd
+}
+
+// security are the flags of how to reach a server. A token is no flag: everybody on the machine can read command lines.
+type security struct {
+	on            bool
+	ca, cert, key string
+}
+
+// config gives nil for plain text.
+func (s security) config() (*tls.Config, error) {
+	if (s.cert == "") != (s.key == "") {
+		return nil, usagef("--tls-client-cert and --tls-client-key go together")
+	}
+	if !s.on && s.ca == "" && s.cert == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13}
+	if s.ca != "" {
+		text, err := os.ReadFile(s.ca)
+		if err != nil {
+			return nil, usagef("--tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, usagef("--tls-ca: there is no PEM certificate in %s", s.ca)
+		}
+	}
+	if s.cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return nil, usagef("--tls-client-cert: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// dial makes a client of the server that the flags name.
+func (a *app) dial(options client.Options) (*client.Client, error) {
+	options.Ledger = ledger.Name(a.ledger)
+	options.Token = a.getenv("KHATA_TOKEN")
+	if a.tokenFile != "" {
+		text, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return nil, usagef("--token-file: %w", err)
+		}
+		options.Token = strings.TrimSpace(string(text))
+	}
+	var err error
+	if options.TLS, err = a.tls.config(); err != nil {
+		return nil, err
+	}
+	return client.Dial(a.address, options)
 }
 
 // withClient runs f with a connection to the server.
 func (a *app) withClient(f func(*client.Client) error) error {
-	c, err := client.Dial(a.address, client.Options{Ledger: ledger.Name(a.ledger)})
+	c, err := a.dial(client.Options{})
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (a *app) importCommand() *cobra.Command { return a.importCommandTo(a.dialBo
 
 // dialBooks connects to the server, with more patience than a person has.
 func (a *app) dialBooks(patience time.Duration) (importer.Books, io.Closer, error) {
-	c, err := client.Dial(a.address, client.Options{Ledger: ledger.Name(a.ledger), Patience: patience})
+	c, err := a.dial(client.Options{Patience: patience})
 	return c, c, err
 }
 

@@ -51,6 +51,7 @@ var statusCodes = map[ledger.Code]codes.Code{
 	ledger.CodeAtomicCallRefused:  codes.FailedPrecondition,
 	ledger.CodeConflict:           codes.Aborted,
 	ledger.CodeOverloaded:         codes.ResourceExhausted,
+	ledger.CodeRateLimited:        codes.ResourceExhausted,
 	ledger.CodeUnavailable:        codes.Unavailable,
 	ledger.CodeDeadlineExceeded:   codes.DeadlineExceeded,
 	ledger.CodeCancelled:          codes.Canceled,
@@ -132,12 +133,17 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// typedDecoding makes a request that is no message of ours an INVALID_ARGUMENT, as everything malformed is. It needs codec.
-func typedDecoding(desc grpc.ServiceDesc) grpc.ServiceDesc {
+// typedDecoding makes a request that is no message of ours an INVALID_ARGUMENT, as everything malformed is, once its caller is
+// admitted. It needs codec.
+func typedDecoding(desc grpc.ServiceDesc, admit func(ctx context.Context, method string) (context.Context, error)) grpc.ServiceDesc {
 	methods := make([]grpc.MethodDesc, len(desc.Methods))
 	for i, method := range desc.Methods {
-		handler := method.Handler
+		handler, name := method.Handler, "/"+desc.ServiceName+"/"+method.MethodName
 		method.Handler = func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			ctx, err := admit(ctx, name)
+			if err != nil {
+				return nil, toStatus(err).Err()
+			}
 			return handler(srv, ctx, func(v any) error {
 				in := &received{message: v}
 				if err := dec(in); err != nil {

@@ -59,7 +59,7 @@ func (b *bench) serve(t testing.TB, address string) {
 		t.Fatal(err)
 	}
 	b.address = listener.Addr().String()
-	server := grpcapi.New(b.journal, slog.New(slog.DiscardHandler))
+	server := grpcapi.New(b.journal, grpcapi.Config{Logger: slog.New(slog.DiscardHandler)})
 	b.grpc = server
 	go func() { _ = server.Serve(listener) }()
 }

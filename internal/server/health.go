@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/pprof"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +17,9 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/khata-ledger/khata/internal/auth"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/ledger"
 )
 
 // healthService is gRPC's health service, whose watchers are sent away when the server stops: an open stream would hold
@@ -117,8 +122,8 @@ func (s *Server) routes(registry *prometheus.Registry) http.Handler {
 			}),
 	)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	s.route(mux, "GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	s.route(mux, "GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.ready.up.Load() {
 			http.Error(w, "the database does not answer or is not safe, or the server is stopping", http.StatusServiceUnavailable)
 			return
@@ -126,8 +131,46 @@ func (s *Server) routes(registry *prometheus.Registry) http.Handler {
 		_, _ = fmt.Fprintln(w, "ready")
 	})
 	// Where the time goes, for "go tool pprof http://…/debug/pprof/profile". This address is the operators' own.
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	s.route(mux, "GET /debug/pprof/", pprof.Index)
+	s.route(mux, "GET /debug/pprof/profile", pprof.Profile)
+	s.route(mux, "GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP)
 	return mux
+}
+
+// route adds a handler behind the policy's rule for its pattern, which there must be.
+func (s *Server) route(mux *http.ServeMux, pattern string, handler http.HandlerFunc) {
+	if _, ok := auth.RuleOf(pattern); !ok {
+		panic("package auth has no rule for " + pattern)
+	}
+	door := auth.Door{Callers: s.callers, Limiter: s.limiter, Denied: s.denied}
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := door.Admit(r, pattern, ""); err != nil {
+			refuse(w, err)
+			return
+		}
+		handler(w, r)
+	})
+}
+
+// refuse tells a caller of HTTP why it was not let in.
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusServiceUnavailable
+	var typed *ledger.Error
+	switch code := ledger.CodeOf(err); code {
+	case ledger.CodeUnauthenticated:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		status = http.StatusUnauthorized
+	case ledger.CodePermissionDenied:
+		status = http.StatusForbidden
+	case ledger.CodeRateLimited:
+		status = http.StatusTooManyRequests
+	}
+	message := "internal error"
+	if errors.As(err, &typed) {
+		message = typed.Error()
+		if typed.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(typed.RetryAfter.Seconds()))))
+		}
+	}
+	http.Error(w, message, status)
 }

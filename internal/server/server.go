@@ -17,18 +17,33 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/khata-ledger/khata/internal/auth"
 	"github.com/khata-ledger/khata/internal/grpcapi"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/ledger"
 )
 
 // Config is how to run a server.
 type Config struct {
 	// DSN is the database, as role khata_service. Required.
 	DSN string
-	// GRPC and HTTP are the addresses to listen on, such as "127.0.0.1:7070"; port 0 takes a free one. Only loopback is
-	// allowed, as long as callers have no identity. Required.
+	// GRPC and HTTP are the addresses to listen on, such as "127.0.0.1:7070"; port 0 takes a free one. Beyond loopback they need
+	// Auth and TLS. Required.
 	GRPC, HTTP string
+	// Auth asks every caller for an identity. Without it everyone may do everything.
+	Auth bool
+	// JWT is how to know users; nil lets none in. It needs Auth.
+	JWT *auth.JWTConfig
+	// TLSCert and TLSKey are files in PEM, of which changes are noticed. Both or none.
+	TLSCert, TLSKey string
+	// ClientCA, if it is not empty, is a file in PEM with the authorities of client certificates; gRPC then asks for one. It
+	// needs Auth and TLS.
+	ClientCA string
+	// RateLimit is how many calls a second each caller may make, and RateBurst how many at once (0: those of a second). 0 does not
+	// limit.
+	RateLimit float64
+	RateBurst int
 	// MaxConns is the size of the pool of connections; 0 is 16.
 	MaxConns int32
 	// Unsafe serves from a database that could lose or rewrite what was acknowledged, after a warning. For experiments.
@@ -46,6 +61,11 @@ type Server struct {
 	pool    *pgxpool.Pool
 	probe   *pgxpool.Pool // for the watch alone: a pool that is busy is not a database that is away
 	journal *journal.Journal
+	tokens  *pgxpool.Pool // for the tokens alone: to know a caller must not wait for those who post
+	callers *auth.Authenticator
+	limiter *auth.Limiter
+	denied  func(ledger.Code)
+	certs   *certificates
 	grpc    *grpc.Server
 	health  *healthService
 	http    *http.Server
@@ -68,6 +88,9 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 		debug.SetGCPercent(gcPercent)
 	}
 	s := &Server{config: config, failed: make(chan error, 2), watched: make(chan struct{})}
+	if err := s.secure(); err != nil {
+		return nil, err
+	}
 	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -76,33 +99,39 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 			err = errors.Join(err, s.grpcListener.Close(), s.httpListener.Close())
 		}
 	}()
-	s.pool, err = pg.Connect(ctx, pg.Config{DSN: config.DSN, MaxConns: config.MaxConns})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.preflight(ctx); err != nil {
-		s.pool.Close()
-		return nil, err
-	}
-	s.probe, err = pg.Connect(ctx, pg.Config{DSN: config.DSN, MaxConns: 1})
-	if err != nil {
-		s.pool.Close()
+	if err := s.connect(ctx); err != nil {
+		s.disconnect()
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
+	denied := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "khata_calls_denied_total", Help: "Calls that were not let in, by the reason of the error.",
+	}, []string{"reason"})
+	registry.MustRegister(denied)
+	s.denied = func(code ledger.Code) { denied.WithLabelValues(string(code)).Inc() }
 	s.journal = journal.New(s.pool, journal.Config{Logger: config.Logger, Metrics: journal.NewMetrics(registry)})
-	s.grpc = grpcapi.New(s.journal, config.Logger)
+	grpcConfig := grpcapi.Config{Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Logger: config.Logger}
+	if s.certs != nil {
+		grpcConfig.TLS = s.certs.config(true, "h2")
+	}
+	s.grpc = grpcapi.New(s.journal, grpcConfig)
 	s.health = newHealthService()
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
-	s.http = &http.Server{Handler: s.routes(registry), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	s.http = &http.Server{
+		Handler: s.routes(registry), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(config.Logger.Handler(), slog.LevelDebug), // handshakes that strangers do not finish
+	}
+	if s.certs != nil {
+		s.http.TLSConfig = s.certs.config(false, "h2", "http/1.1")
+	}
 	go func() { s.failed <- s.grpc.Serve(s.grpcListener) }()
-	go func() { s.failed <- s.http.Serve(s.httpListener) }()
+	go func() { s.failed <- s.serveHTTP() }()
 	watch, stopWatch := context.WithCancel(context.Background())
 	s.stopWatch = stopWatch
 	s.ready.set(true)
 	go s.watchDatabase(watch)
-	config.Logger.Info("serving", "grpc", s.GRPCAddr(), "http", s.HTTPAddr())
+	config.Logger.Info("serving", "grpc", s.GRPCAddr(), "http", s.HTTPAddr(), "auth", config.Auth, "tls", s.certs != nil)
 	return s, nil
 }
 
@@ -136,36 +165,88 @@ func (s *Server) Stop() {
 	}
 	_ = s.http.Close()
 	s.journal.Close()
-	s.pool.Close()
-	s.probe.Close()
+	s.disconnect()
 	s.config.Logger.Info("stopped")
 }
 
-func (s *Server) listen(ctx context.Context) (err error) {
-	if s.grpcListener, err = listenLoopback(ctx, "gRPC", s.config.GRPC); err != nil {
+// secure makes ready what keeps strangers out, and needs no database.
+func (s *Server) secure() (err error) {
+	if err := s.config.checkSecurity(); err != nil {
 		return err
 	}
-	if s.httpListener, err = listenLoopback(ctx, "HTTP", s.config.HTTP); err != nil {
+	if s.config.RateLimit > 0 {
+		s.limiter = auth.NewLimiter(s.config.RateLimit, s.config.RateBurst)
+	}
+	if s.config.TLSCert != "" {
+		s.certs, err = newCertificates(s.config.TLSCert, s.config.TLSKey, s.config.ClientCA, s.config.Logger)
+	}
+	return err
+}
+
+// connect opens the connections to the database, and checks it.
+func (s *Server) connect(ctx context.Context) (err error) {
+	if s.pool, err = pg.Connect(ctx, pg.Config{DSN: s.config.DSN, MaxConns: s.config.MaxConns}); err != nil {
+		return err
+	}
+	if err := s.preflight(ctx); err != nil {
+		return err
+	}
+	if s.probe, err = pg.Connect(ctx, pg.Config{DSN: s.config.DSN, MaxConns: 1}); err != nil || !s.config.Auth {
+		return err
+	}
+	if s.tokens, err = pg.Connect(ctx, pg.Config{DSN: s.config.DSN, MaxConns: 1}); err != nil {
+		return err
+	}
+	s.callers, err = auth.New(ctx, auth.Config{Pool: s.tokens, JWT: s.config.JWT, Logger: s.config.Logger})
+	return err
+}
+
+// disconnect undoes connect, as far as it came.
+func (s *Server) disconnect() {
+	if s.callers != nil {
+		s.callers.Close()
+	}
+	for _, pool := range []*pgxpool.Pool{s.pool, s.probe, s.tokens} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+func (s *Server) serveHTTP() error {
+	if s.certs == nil {
+		return s.http.Serve(s.httpListener)
+	}
+	return s.http.ServeTLS(s.httpListener, "", "")
+}
+
+func (s *Server) listen(ctx context.Context) (err error) {
+	if s.grpcListener, err = s.listenOn(ctx, "gRPC", s.config.GRPC); err != nil {
+		return err
+	}
+	if s.httpListener, err = s.listenOn(ctx, "HTTP", s.config.HTTP); err != nil {
 		return errors.Join(err, s.grpcListener.Close())
 	}
 	return nil
 }
 
-// listenLoopback refuses any other address: whoever reaches the port may move money, since callers have no identity yet.
-func listenLoopback(ctx context.Context, what, address string) (net.Listener, error) {
+// listenOn refuses every address but loopback unless callers are known and nobody on the way can read their tokens: whoever reaches
+// the port could move money.
+func (s *Server) listenOn(ctx context.Context, what, address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("%s address %q: want HOST:PORT, such as 127.0.0.1:7070", what, address)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("%s address %q is not on loopback: callers have no identity yet, so Khata listens on "+
-			"127.0.0.1 or ::1 only", what, address)
+	anywhere := s.config.Auth && s.certs != nil
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !anywhere {
+		return nil, fmt.Errorf("%s address %q is not on loopback, where callers must be known and nobody may listen in: "+
+			"give --auth, --tls-cert and --tls-key, or listen on 127.0.0.1 or ::1", what, address)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s: %w", what, err)
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() { // whatever "localhost" means here
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !anywhere { // whatever "localhost" means here
 		return nil, errors.Join(fmt.Errorf("%s address %q is %s here, which is not on loopback", what, address, at.IP), listener.Close())
 	}
 	return listener, nil

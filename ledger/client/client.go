@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"sync/atomic"
@@ -9,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/khata-ledger/khata/ledger"
 	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
@@ -24,6 +24,13 @@ type Options struct {
 	AttemptTimeout time.Duration
 	// Patience is for how long requests whose outcome is open are sent again. Default 30 s; -1 sends each once.
 	Patience time.Duration
+	// Token says who is calling, where the server asks for it: one that khata token create has printed.
+	Token string
+	// TokenSource, if it is not nil, is asked for the token before each call, so that it can be replaced while the client is in
+	// use. It must be quick, and safe for concurrent use.
+	TokenSource func(context.Context) (string, error)
+	// TLS encrypts, and may hold a client certificate. Default: plain text, over which a token is only sent on loopback.
+	TLS *tls.Config
 	// DialOptions are added to the client's own; transport credentials among them replace plain text.
 	DialOptions []grpc.DialOption
 }
@@ -53,15 +60,19 @@ type Client struct {
 
 // Dial makes a client of the server at an address such as "127.0.0.1:7070". It does not connect yet; the first call does.
 func Dial(address string, options Options) (*Client, error) {
-	dial := append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	dial, err := options.dialOptions(address)
+	if err != nil {
+		return nil, err
+	}
+	dial = append(dial,
 		// gRPC's own default waits up to two minutes between attempts to connect, long after the server is back.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
-	}, options.DialOptions...)
+	)
+	dial = append(dial, options.DialOptions...)
 	conn, err := grpc.NewClient(address, dial...)
 	if err != nil {
 		return nil, ledger.Errorf(ledger.CodeInvalidArgument, "server address %q: %v", address, err)

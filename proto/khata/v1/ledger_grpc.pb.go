@@ -55,7 +55,7 @@ const (
 type LedgerServiceClient interface {
 	// CreateLedger makes a separate set of books. To create one that exists is no error.
 	CreateLedger(ctx context.Context, in *CreateLedgerRequest, opts ...grpc.CallOption) (*CreateLedgerResponse, error)
-	// ListLedgers lists all ledgers in the order of their names.
+	// ListLedgers lists the ledgers in which the caller has a role, in the order of their names.
 	ListLedgers(ctx context.Context, in *ListLedgersRequest, opts ...grpc.CallOption) (*ListLedgersResponse, error)
 	// RegisterCurrency makes a currency known that ISO 4217 does not define. To register it again with the same scale is no
 	// error; with another one it is ALREADY_EXISTS.
@@ -279,7 +279,7 @@ func (c *ledgerServiceClient) ListEntries(ctx context.Context, in *ListEntriesRe
 type LedgerServiceServer interface {
 	// CreateLedger makes a separate set of books. To create one that exists is no error.
 	CreateLedger(context.Context, *CreateLedgerRequest) (*CreateLedgerResponse, error)
-	// ListLedgers lists all ledgers in the order of their names.
+	// ListLedgers lists the ledgers in which the caller has a role, in the order of their names.
 	ListLedgers(context.Context, *ListLedgersRequest) (*ListLedgersResponse, error)
 	// RegisterCurrency makes a currency known that ISO 4217 does not define. To register it again with the same scale is no
 	// error; with another one it is ALREADY_EXISTS.

@@ -1,0 +1,138 @@
+package auth
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// Scope is where a caller must have a role.
+type Scope int
+
+// The scopes.
+const (
+	// InLedger: in the ledger that the request is about.
+	InLedger Scope = iota
+	// Somewhere: in any ledger. The answer holds only what is of the ledgers in which the caller has a role.
+	Somewhere
+	// Everywhere: in all ledgers, by a grant for AllLedgers.
+	Everywhere
+	// Anyone: nowhere. Whoever reaches the server may call it.
+	Anyone
+)
+
+// Rule is who may call something.
+type Rule struct {
+	Scope Scope
+	// Roles are those of which a caller must have one.
+	Roles Roles
+	// Refunds are those with which a caller may post refunds, and nothing else.
+	Refunds Roles
+	// Users is whether users may call it, for what is theirs. What that is, Identity.Owns says, and the handler has to ask it.
+	Users bool
+	// Balances are those of which a caller must have one besides if the answer is to tell balances.
+	Balances Roles
+}
+
+const (
+	ledgerService = "/khata.v1.LedgerService/"
+	healthService = "/grpc.health.v1.Health/"
+)
+
+// policy is the one table of who may call what. Methods of gRPC go by their full names, routes of HTTP by method and pattern. What is
+// not in it nobody may call; tests fail for a method that is missing.
+var policy = map[string]Rule{
+	ledgerService + "CreateLedger":     {Roles: Admin}, // in the ledger that is to be
+	ledgerService + "ListLedgers":      {Scope: Somewhere, Roles: AnyRole},
+	ledgerService + "RegisterCurrency": {Roles: Admin},
+	ledgerService + "ListCurrencies":   {Roles: AnyRole},
+	ledgerService + "CreateAccount":    {Roles: Poster | Admin},
+	ledgerService + "CreateAccounts":   {Roles: Poster | Admin},
+	ledgerService + "GetAccount":       {Roles: Reading},
+	ledgerService + "ListAccounts":     {Roles: Reading},
+	ledgerService + "UpdateAccount":    {Roles: Admin},
+	ledgerService + "PostTransfer":     {Roles: Poster, Refunds: Support, Balances: Reading},
+	ledgerService + "PostTransfers":    {Roles: Poster, Refunds: Support, Balances: Reading},
+	ledgerService + "GetTransfer":      {Roles: Reading},
+	ledgerService + "ListHolds":        {Roles: Reading},
+	ledgerService + "GetBalance":       {Roles: Reading},
+	ledgerService + "GetBalances":      {Roles: Reading},
+	ledgerService + "ListEntries":      {Roles: Reading},
+
+	// Whoever balances load has no token, and learns only whether to send requests here.
+	healthService + "Check": {Scope: Anyone},
+	healthService + "List":  {Scope: Anyone},
+	healthService + "Watch": {Scope: Anyone},
+	"GET /healthz":          {Scope: Anyone},
+	"GET /readyz":           {Scope: Anyone},
+	// The shape of the API is public.
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {Scope: Anyone},
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {Scope: Anyone},
+
+	// They tell how much moves, of all ledgers together; a profile also shows what is in memory.
+	"GET /metrics":             {Scope: Everywhere, Roles: Reading},
+	"GET /debug/pprof/":        {Scope: Everywhere, Roles: Admin},
+	"GET /debug/pprof/profile": {Scope: Everywhere, Roles: Admin},
+}
+
+// RuleOf gives the rule of a gRPC method or HTTP route, if there is one.
+func RuleOf(method string) (Rule, bool) {
+	rule, ok := policy[method]
+	return rule, ok
+}
+
+// Methods lists all that has a rule, sorted.
+func Methods() []string { return slices.Sorted(maps.Keys(policy)) }
+
+// Request is what a rule has to know of a call.
+type Request struct {
+	// Method is the gRPC method or HTTP route.
+	Method string
+	// Ledger is the one that it is about, where the rule's scope is InLedger.
+	Ledger ledger.Name
+	// OnlyRefunds is whether it posts refunds and nothing else.
+	OnlyRefunds bool
+	// Balances is whether the answer is to tell balances.
+	Balances bool
+}
+
+// Allow returns CodePermissionDenied unless the policy lets the caller do this. Nothing is looked up: that a ledger does not exist
+// is not said to those who may not know.
+func (id *Identity) Allow(r Request) error {
+	rule, ok := policy[r.Method]
+	if !ok {
+		return ledger.Errorf(ledger.CodePermissionDenied, "nobody may call %s", nameOf(r.Method))
+	}
+	var have Roles
+	var where string
+	switch {
+	case rule.Scope == Anyone, id.Kind == User && rule.Users:
+		return nil
+	case id.Kind == User:
+		return ledger.Errorf(ledger.CodePermissionDenied, "%s is a user, and %s is for services", id.Name, nameOf(r.Method))
+	}
+	switch rule.Scope {
+	case InLedger:
+		have, where = id.Grants.On(r.Ledger), "in ledger "+string(r.Ledger.Or())
+	case Somewhere:
+		have, where = id.Grants.Somewhere(), "in any ledger"
+	case Everywhere:
+		have, where = id.Grants[AllLedgers], "in all ledgers"
+	}
+	want := rule.Roles
+	if r.OnlyRefunds {
+		want |= rule.Refunds
+	}
+	if have&want == 0 {
+		return ledger.Errorf(ledger.CodePermissionDenied, "%s may not call %s: it takes a role %s: %s", id.Name, nameOf(r.Method), where, want)
+	}
+	if r.Balances && have&rule.Balances == 0 {
+		return ledger.Errorf(ledger.CodePermissionDenied, "%s may not ask for balances: it takes a role %s: %s", id.Name, where, rule.Balances)
+	}
+	return nil
+}
+
+// nameOf is what people call a gRPC method.
+func nameOf(method string) string { return method[strings.LastIndexByte(method, '/')+1:] }

@@ -1,0 +1,123 @@
+package auth_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/khata-ledger/khata/internal/auth"
+	"github.com/khata-ledger/khata/ledger"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/security.md again")
+
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	id := func(grants ...string) *auth.Identity {
+		g, err := auth.ParseGrants(grants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &auth.Identity{Name: "x", Kind: auth.Service, Grants: g}
+	}
+	const get, post, list = "/khata.v1.LedgerService/GetAccount", "/khata.v1.LedgerService/PostTransfer", "/khata.v1.LedgerService/ListLedgers"
+	for name, c := range map[string]struct {
+		id      *auth.Identity
+		request auth.Request
+		want    bool
+	}{
+		"everyone":                           {auth.Everyone(), auth.Request{Method: post, Ledger: "x", Balances: true}, true},
+		"what is not in the table":           {auth.Everyone(), auth.Request{Method: "/khata.v1.LedgerService/Steal"}, false},
+		"nothing":                            {auth.Everyone(), auth.Request{}, false},
+		"the role":                           {id("main:reader"), auth.Request{Method: get, Ledger: "main"}, true},
+		"the role, without a name":           {id("main:reader"), auth.Request{Method: get}, true},
+		"the role elsewhere":                 {id("main:reader"), auth.Request{Method: get, Ledger: "shop"}, false},
+		"the role everywhere":                {id("*:reader"), auth.Request{Method: get, Ledger: "shop"}, true},
+		"a ledger *":                         {id("main:reader"), auth.Request{Method: get, Ledger: "*"}, false},
+		"another role":                       {id("main:poster"), auth.Request{Method: get, Ledger: "main"}, false},
+		"a role here and another there":      {id("main:poster", "shop:reader"), auth.Request{Method: get, Ledger: "main"}, false},
+		"balances without reading":           {id("main:poster"), auth.Request{Method: post, Ledger: "main", Balances: true}, false},
+		"balances with reading elsewhere":    {id("main:poster", "shop:reader"), auth.Request{Method: post, Ledger: "main", Balances: true}, false},
+		"balances with reading":              {id("main:poster", "main:finance"), auth.Request{Method: post, Ledger: "main", Balances: true}, true},
+		"a refund by support":                {id("main:support"), auth.Request{Method: post, Ledger: "main", OnlyRefunds: true, Balances: true}, true},
+		"more than refunds by support":       {id("main:support"), auth.Request{Method: post, Ledger: "main"}, false},
+		"a refund by others":                 {id("main:finance", "main:admin", "main:approver", "main:reader"), auth.Request{Method: post, Ledger: "main", OnlyRefunds: true}, false},
+		"somewhere":                          {id("shop:approver"), auth.Request{Method: list}, true},
+		"nowhere":                            {&auth.Identity{Name: "user:x", Kind: auth.User}, auth.Request{Method: list}, false},
+		"a user":                             {&auth.Identity{Name: "user:x", Kind: auth.User, Grants: auth.Grants{"*": auth.AnyRole}}, auth.Request{Method: get}, false},
+		"metrics by a reader of one ledger":  {id("main:reader"), auth.Request{Method: "GET /metrics"}, false},
+		"metrics by a reader of all ledgers": {id("*:reader"), auth.Request{Method: "GET /metrics"}, true},
+		"anyone":                             {&auth.Identity{}, auth.Request{Method: "GET /healthz"}, true},
+	} {
+		err := c.id.Allow(c.request)
+		if (err == nil) != c.want || err != nil && !errors.Is(err, ledger.CodePermissionDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The table of docs/security.md is the policy.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	const file, begin, end = "../../docs/security.md", "<!-- policy: ", "<!-- /policy -->"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	comment, rest, ok2 := strings.Cut(rest, "\n")
+	_, after, ok3 := strings.Cut(rest, end)
+	if !ok || !ok2 || !ok3 {
+		t.Fatalf("%s has no %s…%s", file, begin, end)
+	}
+	want := before + begin + comment + "\n\n" + table() + "\n" + end + after
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(string(text), "\n")); diff != "" {
+		t.Errorf("%s (-policy +file; go test ./internal/auth -run TestDocs -update writes it again):\n%s", file, diff)
+	}
+}
+
+func table() string {
+	var out strings.Builder
+	roles := auth.RoleNames()
+	fmt.Fprintf(&out, "| method | %s |\n|%s\n", strings.Join(roles, " | "), strings.Repeat(" --- |", len(roles)+1))
+	for _, method := range auth.Methods() {
+		rule, _ := auth.RuleOf(method)
+		name := strings.TrimPrefix(method, "/khata.v1.LedgerService/")
+		note := ""
+		switch {
+		case rule.Scope == auth.Anyone:
+			fmt.Fprintf(&out, "| `%s` | anyone |%s\n", name, strings.Repeat(" |", len(roles)-1))
+			continue
+		case rule.Scope == auth.Somewhere:
+			note = " ³"
+		case rule.Scope == auth.Everywhere:
+			note = " ⁴"
+		case rule.Balances != 0:
+			note = " ²"
+		}
+		fmt.Fprintf(&out, "| `%s`%s |", name, note)
+		for i := range roles {
+			switch role := auth.Roles(1) << i; {
+			case rule.Roles&role != 0:
+				out.WriteString(" yes |")
+			case rule.Refunds&role != 0:
+				out.WriteString(" yes ¹ |")
+			default:
+				out.WriteString(" |")
+			}
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
