@@ -244,8 +244,13 @@ func (b *Books) decideEntries(spec TransferSpec) (*Transfer, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Entries = entries
+	declined := spec.Declined
+	spec.Entries, spec.Declined = entries, ""
 	record := &Transfer{TransferSpec: spec}
+	if declined != "" {
+		record.Refusal = &Refusal{Reason: CodeDeclinedByGateway, Account: declined}
+		return record, nil
+	}
 	t := spec.Terms
 	if t == nil {
 		record.Refusal = b.judge(entries)

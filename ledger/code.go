@@ -60,6 +60,8 @@ const (
 	CodeAlreadyReversed Code = "ALREADY_REVERSED"
 	// CodeAlreadyRefunded: the original has been refunded, if only in part, and so cannot be reversed.
 	CodeAlreadyRefunded Code = "ALREADY_REFUNDED"
+	// CodeDeclinedByGateway: a payment gateway has declined the money that was to come in.
+	CodeDeclinedByGateway Code = "DECLINED_BY_GATEWAY"
 	// CodeWrongOrigin: the transfer that a step names can have no such step, and never could. Nothing was written.
 	CodeWrongOrigin Code = "WRONG_ORIGIN"
 	// CodeNotSerialised: the balance of an account is not known while a transfer is decided, and is needed. Nothing was written.
@@ -90,7 +92,7 @@ var codes = []Code{
 	CodeLedgerNotFound, CodeAccountNotFound, CodeTransferNotFound, CodeCurrencyNotFound, CodeAlreadyExists,
 	CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodeConditionFailed, CodeHoldEnded,
 	CodeHoldExpired, CodeCaptureExceedsHold, CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
-	CodeWrongOrigin, CodeNotSerialised, CodeAtomicCallRefused, CodeBalanceNotZero, CodeConflict, CodeOverloaded,
+	CodeDeclinedByGateway, CodeWrongOrigin, CodeNotSerialised, CodeAtomicCallRefused, CodeBalanceNotZero, CodeConflict, CodeOverloaded,
 	CodeRateLimited, CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal,
 }
 

@@ -40,6 +40,10 @@ type TransferSpec struct {
 	// Terms is what the request asks for beyond moving its entries; nil for nothing. The entries of a step (see Kind.IsStep)
 	// follow from its origin: a request has none.
 	Terms *Terms
+	// Declined is the account whose side has declined the transfer: somebody outside has decided, and the books only record it, as a
+	// refusal with CodeDeclinedByGateway. It is not content: with it or without, it is the same request, and a record of its id stands.
+	// No record has it.
+	Declined AccountID
 }
 
 // Simple is the shorthand for the common case: one debit and one credit of the same amount.
@@ -65,13 +69,31 @@ func isSimple(entries []Entry) bool {
 
 // Validate returns CodeInvalidArgument unless the request is well-formed. It looks at the request only, not at the books.
 func (s TransferSpec) Validate() error {
-	if err := s.validateID(); err != nil {
+	if s.Kind() == Expiry { // Its id is of Khata's own.
+		return s.ValidateDerived()
+	}
+	if err := s.ID.Validate("transfer_id"); err != nil {
 		return err
 	}
+	return s.validate()
+}
+
+// ValidateDerived is Validate for a request whose id may be one of Khata's own.
+func (s TransferSpec) ValidateDerived() error {
+	if err := s.ID.ValidateFormat("transfer_id"); err != nil {
+		return err
+	}
+	return s.validate()
+}
+
+func (s TransferSpec) validate() error {
 	if err := s.validateRest(); err != nil {
 		return err
 	}
 	if s.Kind().IsStep() {
+		if s.Declined != "" {
+			return s.validateDeclined()
+		}
 		return s.validateTerms()
 	}
 	if len(s.Entries) < 2 || len(s.Entries) > MaxEntries {
@@ -85,17 +107,24 @@ func (s TransferSpec) Validate() error {
 	if i := onBothSides(s.Entries); i >= 0 {
 		return atEntry(s.Entries, i, Invalid("account", "%s is on both sides of the transfer", s.Entries[i].Account))
 	}
+	if s.Declined != "" {
+		return s.validateDeclined()
+	}
 	if s.Terms != nil {
 		return s.validateTerms()
 	}
 	return nil
 }
 
-func (s TransferSpec) validateID() error {
-	if s.Kind() == Expiry { // Its id is of Khata's own.
-		return s.ID.ValidateFormat("transfer_id")
+// validateDeclined checks what somebody outside can have decided: whether an amount comes in, and no more.
+func (s TransferSpec) validateDeclined() error {
+	if s.Terms != nil {
+		return Invalid("declined", "cannot be given together with terms")
 	}
-	return s.ID.Validate("transfer_id")
+	if !slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Account == s.Declined }) {
+		return Invalid("declined", "%.200q is no account of the transfer", string(s.Declined))
+	}
+	return nil
 }
 
 func (s TransferSpec) validateRest() error {
@@ -197,6 +226,7 @@ func Reasons() []Code {
 		CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodeConditionFailed,
 		CodeHoldEnded, CodeHoldExpired, CodeCaptureExceedsHold,
 		CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
+		CodeDeclinedByGateway,
 	}
 }
 

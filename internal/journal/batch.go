@@ -22,6 +22,9 @@ type item struct {
 	origin *ledger.Transfer
 	// call is nil but for the items of an atomic call, which are next to each other and have the same one.
 	call *request
+	// hook, where it is not nil, has rows ride with the transfer.
+	hook    Hook
+	baggage any
 }
 
 // entries are those of the request, or those that it follows from.
@@ -53,6 +56,9 @@ type try struct {
 	funds []string
 	// timed is whether a deadline is judged.
 	timed bool
+	// rides are the hooks of the batch, and out the requests that they took out of it.
+	rides []ride
+	out   map[int]bool
 }
 
 // waryFor is for how many batches after one that met a taken id the next ones expect to.
@@ -75,6 +81,7 @@ func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ou
 			return nil, err
 		}
 		ours[t.xid] = true
+		t.takeOut(results)
 		if err := t.decide(results, ours); err != nil {
 			return nil, err
 		}
@@ -84,6 +91,7 @@ func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ou
 		} else {
 			last.Queue(dbsqlc.WaitForStandby)
 		}
+		t.alight(last, results)
 		return last, nil
 	})
 	t.noteTaken(err)
@@ -94,6 +102,9 @@ func (j *Journal) tryBatch(ctx context.Context, book ledgerRow, items []item, ou
 // look finds out what the requests need beside their accounts and ids.
 func (t *try) look() {
 	for _, i := range t.items {
+		if i.hook != nil && t.out == nil {
+			t.out = map[int]bool{}
+		}
 		if i.call != nil {
 			t.lookUp = true // All or nothing cannot be judged one by one.
 		}
@@ -121,7 +132,7 @@ func (t *try) decide(results []PostResult, ours own) error {
 	t.judge(results)
 	var undecided []string
 	for i := range results {
-		if results[i].Err != nil {
+		if results[i].Err != nil && !t.out[i] {
 			undecided = append(undecided, string(t.items[i].spec.ID))
 		}
 	}
@@ -131,14 +142,14 @@ func (t *try) decide(results []PostResult, ours own) error {
 			return err
 		}
 		for i := range t.items {
-			if _, taken := t.madeBy[t.items[i].spec.ID]; taken && results[i].Err != nil {
+			if _, taken := t.madeBy[t.items[i].spec.ID]; taken && results[i].Err != nil && !t.out[i] {
 				t.judgeOne(i, &results[i])
 			}
 		}
 	}
 	claimed := map[ledger.TransferID]bool{}
 	for i := range results {
-		if r := &results[i]; r.Replayed && ours[t.madeBy[r.Transfer.ID]] && !claimed[r.Transfer.ID] {
+		if r := &results[i]; r.Transfer != nil && r.Replayed && ours[t.madeBy[r.Transfer.ID]] && !claimed[r.Transfer.ID] {
 			// The second of two equal requests is a replay all the same.
 			r.Replayed, claimed[r.Transfer.ID] = false, true
 		}
@@ -151,7 +162,9 @@ func (t *try) judge(results []PostResult) {
 	for i := 0; i < len(t.items); {
 		call := t.items[i].call
 		if call == nil {
-			t.judgeOne(i, &results[i])
+			if !t.out[i] {
+				t.judgeOne(i, &results[i])
+			}
 			i++
 			continue
 		}
@@ -251,6 +264,7 @@ func (t *try) load(first bool) (*loaded, error) {
 	b := &pgx.Batch{}
 	if first {
 		pg.Ask(b, &l.gate, dbsqlc.GateShareForPosting, t.book.id)
+		t.board(b)
 	}
 	toLock := slices.Clip(t.view.unknown)
 	var nos, throughs []int64

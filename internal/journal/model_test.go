@@ -585,7 +585,7 @@ func (m *machine) judgeUndecided(t *rapid.T, op *operation, i int, alone bool) {
 			m.fatalf(t, "%s: %v, but the model knows it", spec.ID, r.Err)
 		}
 	case code == ledger.CodeWrongOrigin && request.Origin != "":
-		if m.model.Wrong(request) != string(code) && !(op.atomic && mate) {
+		if m.model.Wrong(request) != string(code) && (!op.atomic || !mate) {
 			m.fatalf(t, "%s: %v, but the model says %q", spec.ID, r.Err, m.model.Wrong(request))
 		}
 	case code == ledger.CodeNotSerialised && (request.AtMost || request.Conditions != nil):

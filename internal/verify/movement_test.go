@@ -104,6 +104,9 @@ func newMovedBooks(t testing.TB) *books {
 	b.post(t, main, "HOLD_EXPIRED", hold("X-past", "payer", "shop", "1", ledger.Terms{ExpiresAt: &past}))
 	b.post(t, main, "ACCOUNT_FROZEN", hold("X-frozen", "frozen", "shop", "1", ledger.Terms{}))
 	b.post(t, main, "ACCOUNT_CLOSED", hold("X-closed", "payer", "closed", "1", ledger.Terms{}))
+	declined := move("X-declined", "cash", "payer", "1")
+	declined.Declined = "cash"
+	b.post(t, main, "DECLINED_BY_GATEWAY", declined)
 	// Refunds and reversals.
 	b.post(t, main, "posted",
 		ledger.TransferSpec{ID: "P-1", Entries: []ledger.Entry{

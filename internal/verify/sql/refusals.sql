@@ -9,6 +9,8 @@ WITH refused AS (
            (refusal = ANY ($1::text[])
             AND CASE WHEN refusal IN ('INSUFFICIENT_FUNDS', 'CEILING_EXCEEDED', 'ACCOUNT_CLOSED', 'ACCOUNT_FROZEN')
                      THEN refused_account_no = ANY (account_nos) AND coalesce(kind NOT IN ('void', 'expiry'), true)
+                     -- What somebody outside has decided cannot be tried again here.
+                     WHEN refusal = 'DECLINED_BY_GATEWAY' THEN refused_account_no = ANY (account_nos) AND kind IS NULL
                      WHEN refusal = 'CONDITION_FAILED' THEN refused_account_no = ANY (account_nos) AND coalesce(kind = 'hold', true)
                      WHEN refusal = 'HOLD_ENDED' THEN refused_account_no IS NULL AND kind IN ('capture', 'void')
                      WHEN refusal = 'HOLD_EXPIRED' THEN refused_account_no IS NULL AND kind IN ('hold', 'capture')
