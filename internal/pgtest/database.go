@@ -91,6 +91,21 @@ func (db *DB) KillBackends(t testing.TB) {
 	}
 }
 
+// Exec runs a statement as khata_owner, for tests that do not speak to PostgreSQL themselves.
+func (db *DB) Exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), opWait)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, db.OwnerDSN())
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, sql, args...); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+}
+
 // databaseName makes a name that is free on a shared server and says whose it is,
 // within PostgreSQL's 63 bytes.
 func databaseName(test string) string {

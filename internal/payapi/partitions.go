@@ -1,0 +1,52 @@
+package payapi
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// partitionsAhead is for how many days partitions are made ahead: a server that is down for some days is no reason to have none.
+	partitionsAhead = 7
+	partitionsEvery = time.Hour
+)
+
+// keepPartitions makes the partitions of the days to come, and drops those whose last answer is older than the window. Any server may
+// do it, and all do.
+func (a *API) keepPartitions(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	made, err := a.sql.PaymentKeysMakePartitions(ctx, a.config.Pool, partitionsAhead)
+	if err != nil {
+		return fmt.Errorf("make the partitions of payment_key: %w", err)
+	}
+	dropped, err := a.sql.PaymentKeysDropPartitions(ctx, a.config.Pool, int64(a.config.Window/time.Second))
+	if err != nil {
+		// A reader held it up. There is always a next time.
+		a.config.Logger.Warn("drop old partitions of payment_key", "error", err)
+	}
+	if err := a.sql.PaymentClaimsForget(ctx, a.config.Pool, a.config.Window.Seconds()); err != nil {
+		a.config.Logger.Warn("forget keys that were released", "error", err)
+	}
+	if made > 0 || len(dropped) > 0 {
+		a.config.Logger.Info("partitions of payment_key", "made", made, "dropped", dropped)
+	}
+	return nil
+}
+
+func (a *API) runPartitions(ctx context.Context) {
+	defer close(a.ended)
+	ticker := time.NewTicker(partitionsEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := a.keepPartitions(ctx); err != nil && ctx.Err() == nil {
+				a.config.Logger.Error("keep the partitions of payment_key", "error", err)
+			}
+		}
+	}
+}
