@@ -71,6 +71,16 @@ var policy = map[string]Rule{
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {Scope: Anyone},
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {Scope: Anyone},
 
+	// The payment API, in the ledger that it serves.
+	"POST /v1/transfers":                         {Roles: Poster, Users: true},
+	"POST /v1/cash-ins":                          {Roles: Poster, Users: true},
+	"POST /v1/refunds":                           {Roles: Poster | Support, Users: true},
+	"GET /v1/transfers/{id}":                     {Roles: Poster | Reading, Users: true},
+	"GET /v1/transfers/by-idempotency-key/{key}": {Roles: Poster | Support, Users: true},
+	"GET /v1/wallets/{id}":                       {Roles: Reading, Users: true},
+	"GET /v1/wallets/{id}/entries":               {Roles: Reading, Users: true},
+	"PUT /v1/wallets/{id}":                       {Roles: Admin, Users: true},
+
 	// They tell how much moves, of all ledgers together; a profile also shows what is in memory.
 	"GET /metrics":             {Scope: Everywhere, Roles: Reading},
 	"GET /debug/pprof/":        {Scope: Everywhere, Roles: Admin},

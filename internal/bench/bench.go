@@ -105,6 +105,8 @@ func (b *bench) mode(ctx context.Context, mode string) error {
 		return b.balance(ctx)
 	case ModeMixed:
 		return b.mixed(ctx)
+	case ModePay:
+		return b.payments(ctx)
 	case ModeGrowth:
 		return b.growth(ctx, sizes(b.config.GrowthFrom, b.config.GrowthTo))
 	case ModePost:

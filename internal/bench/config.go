@@ -30,6 +30,8 @@ const (
 	ModeBalance = "balance"
 	// ModeMixed does some of everything.
 	ModeMixed = "mixed"
+	// ModePay pays through the HTTP payment API, under new keys and then under the same ones again.
+	ModePay = "pay"
 	// ModeGrowth posts until the tables are large, and measures on the way.
 	ModeGrowth = "growth"
 	// ModeSuite measures all that has a target, in one run.
@@ -39,7 +41,8 @@ const (
 // Modes lists the modes in the order in which they are explained.
 func Modes() []string {
 	return []string{
-		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModeGrowth, ModeSuite,
+		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModePay, ModeGrowth,
+		ModeSuite,
 	}
 }
 
@@ -92,6 +95,8 @@ type Target struct {
 	// Addr is its gRPC address, and Ledger the ledger to post to, which is made if it does not exist.
 	Addr   string `json:"addr"`
 	Ledger string `json:"ledger"`
+	// PayURL is where it serves the payment API with its sandbox; empty is nowhere.
+	PayURL string `json:"pay_url,omitempty"`
 	// DSN is its database, as a role that may make a schema, for the floors, sizes and verify; empty does without these.
 	DSN string `json:"-"`
 	// Dir is on the disk of the database; empty is not known.

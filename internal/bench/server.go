@@ -18,8 +18,8 @@ import (
 
 // Server is a "khata serve" that runs as a process of its own, so that its processor time is not the client's.
 type Server struct {
-	// Addr is the address of its gRPC API.
-	Addr string
+	// Addr is the address of its gRPC API, and PayAddr that of its payment API; "" if it has none.
+	Addr, PayAddr string
 
 	proc *os.Process
 	done chan struct{} // closed when it has ended
@@ -29,7 +29,7 @@ type Server struct {
 	tail []string // of what it logged
 }
 
-var serving = regexp.MustCompile(`msg=serving grpc=(\S+)`)
+var serving = regexp.MustCompile(`msg=serving grpc=(\S+) http=\S+(?: pay=(\S+))?`)
 
 // startPatience is how long a server may take until it serves.
 const startPatience = time.Minute
@@ -44,7 +44,7 @@ func StartServer(ctx context.Context, program string, args, env []string) (*Serv
 		return nil, err
 	}
 	s := &Server{done: make(chan struct{})}
-	started, address := make(chan error), make(chan string, 1)
+	started, address := make(chan error), make(chan [2]string, 1)
 	go func() {
 		// The kernel takes the end of the thread that forked for the death of the parent, so it must last as long.
 		runtime.LockOSThread()
@@ -63,7 +63,8 @@ func StartServer(ctx context.Context, program string, args, env []string) (*Serv
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
 	select {
-	case s.Addr = <-address:
+	case at := <-address:
+		s.Addr, s.PayAddr = at[0], at[1]
 		return s, nil
 	case <-s.done:
 		err = fmt.Errorf("it ended (%s)", s.how())
@@ -76,11 +77,11 @@ func StartServer(ctx context.Context, program string, args, env []string) (*Serv
 	return nil, fmt.Errorf("start the server: %w\n%s", err, s.logged())
 }
 
-func (s *Server) read(log io.Reader, address chan<- string) {
+func (s *Server) read(log io.Reader, address chan<- [2]string) {
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		line := lines.Text()
 		if m := serving.FindStringSubmatch(line); m != nil {
-			address <- m[1]
+			address <- [2]string{m[1], m[2]}
 		}
 		s.mu.Lock()
 		s.tail = append(s.tail, line)

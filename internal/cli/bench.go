@@ -99,6 +99,7 @@ With --addr it measures a running server, and what it posts stays there for ever
 	flags.StringToStringVar(&f.settings, "pg-set", nil, "further settings of PostgreSQL, such as wal_compression=on")
 	flags.Int32Var(&f.maxConns, "max-connections", 16, "most connections of the server to the database")
 	flags.StringVar(&c.Target.Addr, "addr", "", "measure the server at this address instead; what is posted stays there")
+	flags.StringVar(&c.Target.PayURL, "pay-url", "", "with --addr: its payment API, with the sandbox and on the same ledger, for pay")
 	flags.StringVar(&c.Target.DSN, "database-url", "", "with --addr: its database, as a role that may make a schema, for --floors, sizes and verify")
 	flags.StringVar(&c.Target.Ledger, "ledger", "bench", "the ledger; it is made if it does not exist")
 	onlyOnCommandLine(cmd, "addr")
@@ -182,12 +183,14 @@ func (a *app) startBenchTarget(ctx context.Context, f benchFlags, c *bench.Confi
 	// What is set for another server, such as authentication, is not for this one.
 	environment := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KHATA_") })
 	serve, err := bench.StartServer(ctx, program,
-		[]string{"serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--max-connections", strconv.Itoa(int(f.maxConns))},
+		[]string{"serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--pay", "127.0.0.1:0", "--pay-sandbox", "--pay-ledger", c.Target.Ledger,
+			"--max-connections", strconv.Itoa(int(f.maxConns))},
 		append(environment, "KHATA_DSN="+database.ServiceDSN())) // not an argument, which everybody on the machine could read
 	if err != nil {
 		return nil, err
 	}
 	stops = append(stops, serve.Stop)
+	c.Target.PayURL = "http://" + serve.PayAddr
 	c.Target.Addr, c.Target.DSN, c.Target.Dir = serve.Addr, database.SuperDSN(), dir
 	c.Target.ServerPID, c.Target.PostmasterPID, c.Target.Ended = serve.PID(), database.PID(), serve.Done()
 	return stop, nil

@@ -137,7 +137,8 @@ caller is not known, or may not do this).`,
 	root.AddCommand(
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(), a.tokenCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
-		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.importCommand(), a.benchCommand(), a.versionCommand(),
+		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.importCommand(), a.reviewCommand(), a.benchCommand(),
+		a.versionCommand(),
 	)
 	wrapArgs(root)
 	showVariables(root)

@@ -7,24 +7,33 @@ import (
 
 	"github.com/khata-ledger/khata/internal/auth"
 	"github.com/khata-ledger/khata/internal/server"
+	"github.com/khata-ledger/khata/ledger"
 )
 
 // addresses are the flags of the commands that serve.
 type addresses struct {
-	grpc, http string
-	unsafe     bool
-	maxConns   int32
+	grpc, http, pay string
+	payLedger       string
+	paySandbox      bool
+	gateway         string
+	unsafe          bool
+	maxConns        int32
 }
 
 func (s *addresses) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.grpc, "grpc", "127.0.0.1:7070", "address of the gRPC API; beyond loopback only with authentication and TLS")
 	cmd.Flags().StringVar(&s.http, "http", "127.0.0.1:7080", "address of /healthz, /readyz and /metrics; the same")
+	cmd.Flags().StringVar(&s.payLedger, "pay-ledger", "", "the ledger that the wallets of the payment API are in; empty is main")
 	cmd.Flags().BoolVar(&s.unsafe, "unsafe", false, "serve even if the database could lose or rewrite acknowledged transfers")
 	cmd.Flags().Int32Var(&s.maxConns, "max-connections", 16, "most connections to the database")
 }
 
 func (s *addresses) config(dsn string, log *slog.Logger) server.Config {
-	return server.Config{DSN: dsn, GRPC: s.grpc, HTTP: s.http, MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log}
+	return server.Config{
+		DSN: dsn, GRPC: s.grpc, HTTP: s.http, Pay: s.pay, PayLedger: ledger.Name(s.payLedger), PaySandbox: s.paySandbox,
+		Gateway:  s.gateway,
+		MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
+	}
 }
 
 // callers are the flags of who may call.
@@ -78,6 +87,7 @@ and --tls-key.`,
 				return usagef("--dsn is required, such as \"host=localhost dbname=khata user=khata_service\"")
 			}
 			config := at.config(dsn, a.logger())
+			config.GatewayToken = a.getenv("KHATA_GATEWAY_TOKEN") // not a flag, which everybody on the machine could read
 			who.into(&config)
 			s, err := server.Start(cmd.Context(), config)
 			if err != nil {
@@ -94,6 +104,9 @@ and --tls-key.`,
 	}
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the database, as URL or key=value (role khata_service)")
 	at.flags(cmd)
+	cmd.Flags().StringVar(&at.pay, "pay", "", "address of the payment API, such as 127.0.0.1:7090; empty leaves it out")
+	cmd.Flags().StringVar(&at.gateway, "gateway", "", "base URL of the card gateway, for cash-ins of the payment API; its token is read from KHATA_GATEWAY_TOKEN")
+	cmd.Flags().BoolVar(&at.paySandbox, "pay-sandbox", false, "payment API: believe tokens that anybody can make up, such as sandbox-shimul; loopback only")
 	who.flags(cmd)
 	return cmd
 }

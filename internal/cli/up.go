@@ -35,6 +35,12 @@ func (a *app) upCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "where the database lives (default: /var/lib/khata for root, ~/.local/share/khata otherwise)")
 	at.flags(cmd)
+	at.paySandbox = true
+	cmd.Flags().StringVar(&at.pay, "pay", "127.0.0.1:7090", "address of the payment API, with tokens such as sandbox-shimul; empty leaves it out")
+	if err := cmd.Flags().Lookup("pay-ledger").Value.Set(string(demoLedger)); err != nil {
+		panic(err) // It takes any text.
+	}
+	cmd.Flags().Lookup("pay-ledger").DefValue = string(demoLedger)
 	return cmd
 }
 
@@ -79,6 +85,7 @@ func makeDemo(ctx context.Context, address string) error {
 	none := decimal.Zero
 	if _, err := c.CreateAccounts(ctx, []ledger.AccountSpec{
 		{ID: "cash", Type: ledger.Asset, Currency: "BDT", Name: "Money in the bank"},
+		{ID: "gateway:clearing:BDT", Type: ledger.Asset, Currency: "BDT", Name: "What the card gateway owes"},
 		{ID: "fees", Type: ledger.Revenue, Currency: "BDT", Name: "Fees earned"},
 		{ID: "wallet:shimul", Type: ledger.Liability, Currency: "BDT", Name: "Shimul", Floor: &none},
 		{ID: "wallet:tithi", Type: ledger.Liability, Currency: "BDT", Name: "Tithi", Floor: &none},
@@ -98,12 +105,27 @@ func (a *app) greet(dir string, s *server.Server, dsn string) {
 	if s.GRPCAddr() != defaultAddress {
 		client += " --addr " + s.GRPCAddr()
 	}
+	pay, curl := "", ""
+	if at := s.PayAddr(); at != "" {
+		pay = fmt.Sprintf("  payments  http://%s/v1   (sandbox: whoever says sandbox-shimul is Shimul)\n", at)
+		curl = fmt.Sprintf(`
+Press it ten times, the money moves once:
+
+  curl http://%[1]s/v1/transfers -H 'Authorization: Bearer sandbox-shimul' -H 'Content-Type: application/json' \
+    -H 'Idempotency-Key: "a-key-for-this-payment"' -d '{"from":"wallet:shimul","to":"wallet:tithi","amount":"20.00","currency":"BDT"}'
+
+Take money from a card (card-decline, card-slow-2s, card-charge-then-lose and others misbehave as they say; docs/payments-cash-ins.md):
+
+  curl http://%[1]s/v1/cash-ins -H 'Authorization: Bearer sandbox-shimul' -H 'Content-Type: application/json' \
+    -H 'Idempotency-Key: "a-key-for-this-cash-in"' -d '{"to":"wallet:shimul","card":"card-4000","amount":"100.00","currency":"BDT"}'
+`, at)
+	}
 	_, _ = fmt.Fprintf(a.Out, `
 Khata is up.
 
   gRPC      %[1]s   (reflection is on)
   HTTP      http://%[2]s/healthz  /readyz  /metrics
-  data      %[3]s
+%[7]s  data      %[3]s
   psql      psql "%[4]s"
 
 Try, in another terminal:
@@ -115,5 +137,5 @@ Try, in another terminal:
   %[6]s verify --data-dir %[3]s
 
 Ctrl-C stops it; the data stays.
-`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, client, khata)
+%[8]s`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, client, khata, pay, curl)
 }

@@ -47,6 +47,7 @@ var statusCodes = map[ledger.Code]codes.Code{
 	ledger.CodeRefundExceedsRest:  codes.FailedPrecondition,
 	ledger.CodeAlreadyReversed:    codes.FailedPrecondition,
 	ledger.CodeAlreadyRefunded:    codes.FailedPrecondition,
+	ledger.CodeDeclinedByGateway:  codes.FailedPrecondition,
 	ledger.CodeNotSerialised:      codes.FailedPrecondition,
 	ledger.CodeAtomicCallRefused:  codes.FailedPrecondition,
 	ledger.CodeConflict:           codes.Aborted,

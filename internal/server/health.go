@@ -142,7 +142,7 @@ func (s *Server) route(mux *http.ServeMux, pattern string, handler http.HandlerF
 	if _, ok := auth.RuleOf(pattern); !ok {
 		panic("package auth has no rule for " + pattern)
 	}
-	door := auth.Door{Callers: s.callers, Limiter: s.limiter, Denied: s.denied}
+	door := s.door()
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := door.Admit(r, pattern, ""); err != nil {
 			refuse(w, err)

@@ -31,6 +31,14 @@ type Config struct {
 	// GRPC and HTTP are the addresses to listen on, such as "127.0.0.1:7070"; port 0 takes a free one. Beyond loopback they need
 	// Auth and TLS. Required.
 	GRPC, HTTP string
+	// Pay is the address of the payment API, of the same kind; "" leaves it out. PayLedger is the ledger that its wallets are in.
+	Pay       string
+	PayLedger ledger.Name
+	// PaySandbox has the payment API believe tokens that anybody can make up: see payapi.Sandbox. It goes without Auth only.
+	PaySandbox bool
+	// Gateway is the base URL of the gateway that takes money from cards for the payment API, and GatewayToken what is sent to it; ""
+	// leaves cash-ins out. With PaySandbox and no Gateway the server runs one of its own, in memory, which moves no money.
+	Gateway, GatewayToken string
 	// Auth asks every caller for an identity. Without it everyone may do everything.
 	Auth bool
 	// JWT is how to know users; nil lets none in. It needs Auth.
@@ -69,6 +77,7 @@ type Server struct {
 	grpc    *grpc.Server
 	health  *healthService
 	http    *http.Server
+	pay     *payment // nil: it is left out
 
 	grpcListener, httpListener net.Listener
 	failed                     chan error
@@ -87,7 +96,7 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	s := &Server{config: config, failed: make(chan error, 2), watched: make(chan struct{})}
+	s := &Server{config: config, failed: make(chan error, 3), watched: make(chan struct{})}
 	if err := s.secure(); err != nil {
 		return nil, err
 	}
@@ -100,6 +109,11 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 		}
 	}()
 	if err := s.connect(ctx); err != nil {
+		s.disconnect()
+		return nil, err
+	}
+	pay, err := s.listenForPayments(ctx)
+	if err != nil {
 		s.disconnect()
 		return nil, err
 	}
@@ -125,13 +139,22 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	if s.certs != nil {
 		s.http.TLSConfig = s.certs.config(false, "h2", "http/1.1")
 	}
+	if err := s.startPayments(ctx, pay); err != nil {
+		s.journal.Close()
+		s.disconnect()
+		return nil, err
+	}
 	go func() { s.failed <- s.grpc.Serve(s.grpcListener) }()
 	go func() { s.failed <- s.serveHTTP() }()
 	watch, stopWatch := context.WithCancel(context.Background())
 	s.stopWatch = stopWatch
 	s.ready.set(true)
 	go s.watchDatabase(watch)
-	config.Logger.Info("serving", "grpc", s.GRPCAddr(), "http", s.HTTPAddr(), "auth", config.Auth, "tls", s.certs != nil)
+	addresses := []any{"grpc", s.GRPCAddr(), "http", s.HTTPAddr()}
+	if s.pay != nil {
+		addresses = append(addresses, "pay", s.PayAddr())
+	}
+	config.Logger.Info("serving", append(addresses, "auth", config.Auth, "tls", s.certs != nil)...)
 	return s, nil
 }
 
@@ -163,6 +186,7 @@ func (s *Server) Stop() {
 		s.grpc.Stop()
 		<-drained
 	}
+	s.stopPayments()
 	_ = s.http.Close()
 	s.journal.Close()
 	s.disconnect()
