@@ -21,14 +21,13 @@ func checkStrictly(body []byte) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber() // A number is whatever its text says.
-	c := strictly{tokens: d, mayReplace: bytes.ContainsRune(body, utf8.RuneError) || bytes.Contains(bytes.ToLower(body), []byte(`\ufffd`))}
+	c := strictly{body, d}
 	return c.value("")
 }
 
 type strictly struct {
+	body   []byte
 	tokens *json.Decoder
-	// mayReplace reports whether U+FFFD is in the body itself. Otherwise it stands for half of a surrogate pair.
-	mayReplace bool
 }
 
 // value reads the next value, which the field is named for.
@@ -45,11 +44,11 @@ func (c *strictly) value(field string) error {
 	case json.Delim:
 		names := map[string]bool{}
 		for i := 0; c.tokens.More(); i++ {
-			inner := fmt.Sprintf("%s[%d]", field, i)
-			if token == '{' {
-				if inner, err = c.name(field, names); err != nil {
-					return err
-				}
+			var inner string
+			if token == '[' {
+				inner = fmt.Sprintf("%s[%d]", field, i)
+			} else if inner, err = c.name(field, names); err != nil {
+				return err
 			}
 			if err := c.value(inner); err != nil {
 				return err
@@ -84,7 +83,9 @@ func (c *strictly) name(field string, names map[string]bool) (string, error) {
 }
 
 func (c *strictly) text(field, text string) error {
-	if !c.mayReplace && strings.ContainsRune(text, utf8.RuneError) {
+	// U+FFFD that is not in the body itself stands for half of a surrogate pair.
+	if strings.ContainsRune(text, utf8.RuneError) &&
+		!bytes.ContainsRune(c.body, utf8.RuneError) && !bytes.Contains(bytes.ToLower(c.body), []byte(`\ufffd`)) {
 		return invalid(field, "has half of a surrogate pair")
 	}
 	return nil
