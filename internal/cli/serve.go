@@ -2,6 +2,7 @@ package cli
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ type addresses struct {
 	payLedger       string
 	paySandbox      bool
 	gateway         string
+	gatewayTimeout  time.Duration
 	unsafe          bool
 	maxConns        int32
 }
@@ -31,8 +33,7 @@ func (s *addresses) flags(cmd *cobra.Command) {
 func (s *addresses) config(dsn string, log *slog.Logger) server.Config {
 	return server.Config{
 		DSN: dsn, GRPC: s.grpc, HTTP: s.http, Pay: s.pay, PayLedger: ledger.Name(s.payLedger), PaySandbox: s.paySandbox,
-		Gateway:  s.gateway,
-		MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
+		Gateway: s.gateway, GatewayTimeout: s.gatewayTimeout, MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
 	}
 }
 
@@ -106,6 +107,7 @@ and --tls-key.`,
 	at.flags(cmd)
 	cmd.Flags().StringVar(&at.pay, "pay", "", "address of the payment API, such as 127.0.0.1:7090; empty leaves it out")
 	cmd.Flags().StringVar(&at.gateway, "gateway", "", "base URL of the card gateway, for cash-ins of the payment API; its token is read from KHATA_GATEWAY_TOKEN")
+	cmd.Flags().DurationVar(&at.gatewayTimeout, "gateway-timeout", 20*time.Second, "how long a call of the gateway may take, 30s at most; what a dead server left is looked into after three times as long")
 	cmd.Flags().BoolVar(&at.paySandbox, "pay-sandbox", false, "payment API: believe tokens that anybody can make up, such as sandbox-shimul; loopback only")
 	who.flags(cmd)
 	return cmd

@@ -30,6 +30,8 @@ const (
 	// journal and a gateway take to give up.
 	payReadTimeout, payWriteTimeout = 15 * time.Second, 45 * time.Second
 	maxPayHeader                    = 16 << 10
+	// MaxGatewayTimeout leaves time for the answer.
+	MaxGatewayTimeout = 30 * time.Second
 )
 
 // listenForPayments listens, if the payment API is asked for.
@@ -37,6 +39,8 @@ func (s *Server) listenForPayments(ctx context.Context) (net.Listener, error) {
 	switch {
 	case s.config.Pay == "":
 		return nil, nil
+	case s.config.GatewayTimeout < 0 || s.config.GatewayTimeout > MaxGatewayTimeout:
+		return nil, fmt.Errorf("the gateway's timeout is %s; give one of up to %s", s.config.GatewayTimeout, MaxGatewayTimeout)
 	case s.config.PaySandbox && s.config.Auth:
 		return nil, errors.New("the sandbox of the payment API believes everybody, and does not go with --auth")
 	}
@@ -56,7 +60,7 @@ func (s *Server) startPayments(ctx context.Context, listener net.Listener) error
 	if err == nil {
 		pay.api, err = payapi.New(ctx, payapi.Config{
 			Journal: s.journal, Pool: s.pool, Ledger: s.config.PayLedger, Authenticate: authenticate, Logger: s.config.Logger,
-			CashIn: payapi.CashInConfig{Gateway: gateway},
+			CashIn: payapi.CashInConfig{Gateway: gateway, Timeout: s.config.GatewayTimeout, Lease: 3 * s.config.GatewayTimeout},
 		})
 	}
 	if err != nil {

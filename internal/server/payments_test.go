@@ -100,7 +100,7 @@ func TestPayments(t *testing.T) {
 	ledgertest.CheckBooks(t, s.db)
 }
 
-func TestPayments_SandboxBelievesEverybody(t *testing.T) {
+func TestPayments_Refused(t *testing.T) {
 	t.Parallel()
 	s := secure(t, nil)
 	config := server.Config{
@@ -110,5 +110,9 @@ func TestPayments_SandboxBelievesEverybody(t *testing.T) {
 	config.Logger = slog.New(slog.DiscardHandler)
 	if _, err := server.Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sandbox") {
 		t.Errorf("the sandbox beside authentication: %v", err)
+	}
+	config.PaySandbox, config.GatewayTimeout = false, server.MaxGatewayTimeout+1
+	if _, err := server.Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), "up to 30s") {
+		t.Errorf("a timeout that the answer does not wait for: %v", err)
 	}
 }

@@ -22,6 +22,7 @@ type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 	err  error         // how; valid once done is closed
+	pay  string        // address of the payment API of a server that has one
 
 	mu   sync.Mutex
 	tail []string // of what it printed
@@ -110,7 +111,7 @@ func (p *process) stop(t testing.TB, signal os.Signal) {
 	}
 }
 
-var serving = regexp.MustCompile(`msg=serving grpc=(127\.0\.0\.1:\d+) http=(127\.0\.0\.1:\d+)`)
+var serving = regexp.MustCompile(`msg=serving grpc=(127\.0\.0\.1:\d+) http=(127\.0\.0\.1:\d+)(?: pay=(127\.0\.0\.1:\d+))?`)
 
 // startKhata runs the khata command with a subcommand that serves, on free ports, and returns when it does, with the
 // address of its gRPC API.
@@ -120,17 +121,18 @@ func startKhata(t testing.TB, args ...string) (*process, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := make(chan string, 1)
+	addresses := make(chan []string, 1)
 	cmd := exec.Command(binary, append(args, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "KHATA_") && !strings.HasPrefix(s, "KHATA_PG_") })
 	p := run(t, cmd, func(line string) {
 		if m := serving.FindStringSubmatch(line); m != nil {
-			address <- m[1]
+			addresses <- m
 		}
 	})
 	select {
-	case a := <-address:
-		return p, a
+	case m := <-addresses:
+		p.pay = m[3]
+		return p, m[1]
 	case <-p.done:
 		err = fmt.Errorf("ended: %w", p.err)
 	case <-time.After(time.Minute):

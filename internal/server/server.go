@@ -39,6 +39,9 @@ type Config struct {
 	// Gateway is the base URL of the gateway that takes money from cards for the payment API, and GatewayToken what is sent to it; ""
 	// leaves cash-ins out. With PaySandbox and no Gateway the server runs one of its own, in memory, which moves no money.
 	Gateway, GatewayToken string
+	// GatewayTimeout bounds each call of the gateway, up to MaxGatewayTimeout; 0 is 20 s. A cash-in whose server has died is looked into by
+	// another one after three times as long.
+	GatewayTimeout time.Duration
 	// Auth asks every caller for an identity. Without it everyone may do everything.
 	Auth bool
 	// JWT is how to know users; nil lets none in. It needs Auth.
