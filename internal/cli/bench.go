@@ -50,6 +50,7 @@ afterwards. At the end it verifies the books. Modes, of which several can be mea
   zipf      batches in which few accounts take part in most transfers
   dup       batches that were posted before, sent again
   balance   reads of a balance whose history grows from 1,000 entries to --history
+  pay       payments through the HTTP API, under new keys and then under the same ones again, --clients at once
   mixed     of a hundred calls 70 posts, 20 balances, 9 duplicates, one batch
   growth    batches until there are --growth-to transfers, measured at --growth-from and every tenfold
   suite     all that has a target, in --rounds rounds, and the table of targets; a quarter of an hour
