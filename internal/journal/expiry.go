@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/internal/periodic"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -18,55 +19,17 @@ const (
 	expiryLimit = 5 * time.Second
 )
 
-// expiries is the job that expires holds. What is due stands in the database, and each expiry has an id that follows from its hold:
-// any number of servers may run one on the same database, and the second of two only replays the first.
-type expiries struct {
-	ended   chan struct{}
-	failing bool
-	saidAt  time.Time
-}
-
 // ExpiryID is the id of the expiry of a hold.
 func ExpiryID(hold ledger.TransferID) ledger.TransferID {
 	return ledger.DerivedID("expiry", string(hold))
 }
 
-// runExpiries expires holds until ctx ends.
-func (j *Journal) runExpiries(ctx context.Context) {
-	defer close(j.expiries.ended)
-	if j.config.ExpireEvery < 0 {
-		return
+// expiries is the job that expires holds. What is due stands in the database, and each expiry has an id that follows from its hold:
+// any number of servers may run one on the same database, and the second of two only replays the first.
+func (j *Journal) expiries() periodic.Job {
+	return periodic.Job{
+		Name: "expire holds", Every: j.config.ExpireEvery, Do: j.ExpireHolds, Failed: j.config.Metrics.expiryRoundFailed, Log: j.log,
 	}
-	ticker := time.NewTicker(j.config.ExpireEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			err := j.ExpireHolds(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			j.expiryRoundEnded(err)
-		}
-	}
-}
-
-// expiryRoundEnded logs what became of a round: a failure when it begins, once a minute while it lasts, and its end.
-func (j *Journal) expiryRoundEnded(err error) {
-	s := &j.expiries
-	switch {
-	case err != nil:
-		j.config.Metrics.expiryRoundFailed()
-		if !s.failing || time.Since(s.saidAt) > sayAgainAfter {
-			j.log.Warn("expire holds", "error", err)
-			s.saidAt = time.Now()
-		}
-	case s.failing:
-		j.log.Info("holds expire again")
-	}
-	s.failing = err != nil
 }
 
 // ExpireHolds expires the holds of all ledgers whose deadline has passed by the database's clock. It goes through all of them once:

@@ -84,7 +84,8 @@ type Journal struct {
 	stop      context.CancelFunc
 	janitor   *janitor
 	snapshots snapshots
-	expiries  expiries
+	// jobs wait for what runs beside the calls.
+	jobs []func()
 }
 
 // New makes a Journal on a pool of package pg, which stays the caller's to close after Close.
@@ -93,16 +94,14 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	ctx, stop := context.WithCancel(context.Background())
 	j := &Journal{
 		pool: pool, config: config, sql: dbsqlc.New(), log: config.Logger,
-		stop: stop, janitor: newJanitor(), snapshots: snapshots{ended: make(chan struct{})},
-		expiries: expiries{ended: make(chan struct{})},
+		stop: stop, janitor: newJanitor(),
 	}
 	j.queue = &queue{
 		run: j.runBatch, lines: map[int32]*line{},
 		places: config.Posters, perBook: config.PostersPerLedger, perBookStuck: config.Posters / 2, maxBytes: config.MaxWaiting,
 	}
 	go j.runJanitor(ctx)
-	go j.runSnapshots(ctx)
-	go j.runExpiries(ctx)
+	j.jobs = []func(){j.snapshots.job(j).Start(ctx), j.expiries().Start(ctx)}
 	return j
 }
 
@@ -112,8 +111,9 @@ func (j *Journal) Close() {
 	j.queue.drain()
 	j.stop()
 	<-j.janitor.ended
-	<-j.snapshots.ended
-	<-j.expiries.ended
+	for _, wait := range j.jobs {
+		wait()
+	}
 }
 
 func (j *Journal) chart(ledgerID int32) *chart {

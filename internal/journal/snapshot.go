@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/internal/periodic"
 	"github.com/khata-ledger/khata/internal/pg"
 )
 
@@ -17,8 +18,6 @@ const (
 	// snapshotStepLimit bounds each step of a round, the wait for a horizon or a transaction: a connection that has gone
 	// silent must not stop the job.
 	snapshotStepLimit = 30 * time.Second
-	// sayAgainAfter is how often a failure that lasts is logged.
-	sayAgainAfter = time.Minute
 	// everyRounds is how many rounds go by before all ledgers are looked at, whether or not they have new transfers.
 	everyRounds = 10
 )
@@ -27,55 +26,25 @@ const (
 // them, follows from the journal alone (see the migration), so a job may stop anywhere, and any number of servers may run one
 // on the same database: at worst one does again what another has done.
 type snapshots struct {
-	ended chan struct{}
 	// lasts are the last numbers drawn when the two rounds before began, the older first. A ledger without transfers above that
 	// had nothing due then, and mostly has nothing now: two rounds, since what had drawn its number when a round began may
 	// have become visible after it.
 	lasts [2]int64
 	// rounds counts up to everyRounds. Then all ledgers are looked at: where something became visible later still, or another
 	// server has given up.
-	rounds  int
-	failing bool
-	saidAt  time.Time
+	rounds int
 }
 
-// runSnapshots takes snapshots until ctx ends.
-func (j *Journal) runSnapshots(ctx context.Context) {
-	defer close(j.snapshots.ended)
-	if j.config.SnapshotEvery < 0 {
-		return
+// job is how they are taken.
+func (s *snapshots) job(j *Journal) periodic.Job {
+	return periodic.Job{
+		Name: "take snapshots", Every: j.config.SnapshotEvery, Log: j.log,
+		Do: func(ctx context.Context) error { return j.snapshotRound(ctx, j.config.SnapshotEvery) },
+		Failed: func() {
+			s.rounds = 0 // What was due still is.
+			j.config.Metrics.snapshotRoundFailed()
+		},
 	}
-	ticker := time.NewTicker(j.config.SnapshotEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			err := j.snapshotRound(ctx, j.config.SnapshotEvery)
-			if ctx.Err() != nil {
-				return
-			}
-			j.snapshotRoundEnded(err)
-		}
-	}
-}
-
-// snapshotRoundEnded logs what became of a round: a failure when it begins, once a minute while it lasts, and its end.
-func (j *Journal) snapshotRoundEnded(err error) {
-	s := &j.snapshots
-	switch {
-	case err != nil:
-		s.rounds = 0 // What was due still is.
-		j.config.Metrics.snapshotRoundFailed()
-		if !s.failing || time.Since(s.saidAt) > sayAgainAfter {
-			j.log.Warn("take snapshots", "error", err)
-			s.saidAt = time.Now()
-		}
-	case s.failing:
-		j.log.Info("snapshots are taken again")
-	}
-	s.failing = err != nil
 }
 
 // snapshotRound takes the snapshots that are due in all ledgers.

@@ -178,7 +178,6 @@ func (a *API) running(ctx context.Context, who Principal, key string) error {
 // cashier brings cash-ins to their end: those of requests, and those that were left behind.
 type cashier struct {
 	*desk
-	ended chan struct{}
 }
 
 // cashIn answers a request whose key has neither an answer nor a claim. The transfer's id is looked up before anybody is called: what was

@@ -102,15 +102,14 @@ func (k *till) insist(key, card, amount string) reply {
 
 func (k *till) sql(query string, args ...any) string {
 	k.t.Helper()
-	conn, err := pgx.Connect(context.Background(), k.db.OwnerDSN())
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
 	var text *string
-	if err := conn.QueryRow(context.Background(), query, args...).Scan(&text); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		k.t.Fatal(err)
-	}
+	k.asOwner(k.t, func(ctx context.Context, conn *pgx.Conn) error {
+		err := conn.QueryRow(ctx, query, args...).Scan(&text)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
 	if text == nil {
 		return ""
 	}

@@ -65,8 +65,8 @@ type API struct {
 	methods map[string][]string
 	cash    *cashier // nil without a gateway
 
-	stop  context.CancelFunc
-	ended chan struct{}
+	stop context.CancelFunc
+	jobs []func() // wait for each
 }
 
 // New makes the API and starts its job, which makes and drops partitions. It returns an error if the window is not longer than clients
@@ -82,7 +82,7 @@ func New(ctx context.Context, config Config) (*API, error) {
 		return nil, ledger.Errorf(ledger.CodeInvalidArgument, "the window of the payment API is %s, and must be more than the %s for which clients may try again",
 			config.Window, LongestRetry)
 	}
-	a := &API{config: config, sql: dbsqlc.New(), hook: &hook{config.Window}, mux: http.NewServeMux(), methods: map[string][]string{}, ended: make(chan struct{})}
+	a := &API{config: config, sql: dbsqlc.New(), hook: &hook{config.Window}, mux: http.NewServeMux(), methods: map[string][]string{}}
 	if err := a.keepPartitions(ctx); err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func New(ctx context.Context, config Config) (*API, error) {
 	a.handle("POST /v1/refunds", a.postRefund)
 	if config.CashIn.Gateway != nil {
 		a.cash = &cashier{
-			newDesk(config.Journal, config.Pool, config.Ledger, config.Window, config.Logger, config.CashIn), make(chan struct{}),
+			newDesk(config.Journal, config.Pool, config.Ledger, config.Window, config.Logger, config.CashIn),
 		}
 		a.handle("POST /v1/cash-ins", a.postCashIn)
 	}
@@ -103,19 +103,18 @@ func New(ctx context.Context, config Config) (*API, error) {
 	a.handleRest()
 	job, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	go a.runPartitions(job)
+	a.jobs = []func(){a.partitions().Start(job)}
 	if a.cash != nil {
-		go a.cash.run(job)
+		a.jobs = append(a.jobs, a.cash.sweeps().Start(job))
 	}
 	return a, nil
 }
 
-// Close ends the job. Requests must have ended before.
+// Close ends the jobs. Requests must have ended before.
 func (a *API) Close() {
 	a.stop()
-	<-a.ended
-	if a.cash != nil {
-		<-a.cash.ended
+	for _, wait := range a.jobs {
+		wait()
 	}
 }
 

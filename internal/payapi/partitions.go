@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/khata-ledger/khata/internal/periodic"
 )
 
 const (
@@ -35,18 +37,7 @@ func (a *API) keepPartitions(ctx context.Context) error {
 	return nil
 }
 
-func (a *API) runPartitions(ctx context.Context) {
-	defer close(a.ended)
-	ticker := time.NewTicker(partitionsEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if err := a.keepPartitions(ctx); err != nil && ctx.Err() == nil {
-				a.config.Logger.Error("keep the partitions of payment_key", "error", err)
-			}
-		}
-	}
+// partitions is the job that keeps them.
+func (a *API) partitions() periodic.Job {
+	return periodic.Job{Name: "keep the partitions of payment_key", Every: partitionsEvery, Do: a.keepPartitions, Log: a.config.Logger}
 }

@@ -1,13 +1,10 @@
 package payapi_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/khata-ledger/khata/internal/ledgertest"
 	"github.com/khata-ledger/khata/internal/pg"
@@ -59,14 +56,7 @@ func TestPay_AfterTheWindow(t *testing.T) {
 	for i, amount := range []string{"500.00", "5000.00"} {
 		first = append(first, s.pay(t, fmt.Sprint("a-key-that-is-forgotten-", i), amount))
 	}
-	owner, err := pgx.Connect(t.Context(), s.db.OwnerDSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = owner.Close(context.Background()) }()
-	if _, err := owner.Exec(t.Context(), "DELETE FROM payment_key"); err != nil {
-		t.Fatal(err)
-	}
+	s.exec(t, "DELETE FROM payment_key")
 	for i, amount := range []string{"500.00", "5000.00"} {
 		r := s.pay(t, fmt.Sprint("a-key-that-is-forgotten-", i), amount)
 		if r.status != first[i].status || r.body != first[i].body || r.location != first[i].location || r.replayed != "true" {

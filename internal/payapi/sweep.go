@@ -3,10 +3,12 @@ package payapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/internal/periodic"
 )
 
 const (
@@ -16,29 +18,16 @@ const (
 	longestWait = 2 * time.Minute
 )
 
-// run sweeps until the context ends.
-func (c *cashier) run(ctx context.Context) {
-	defer close(c.ended)
-	ticker := time.NewTicker(c.config.SweepEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		c.sweep(ctx)
-	}
+// sweeps is the job that sweeps.
+func (c *cashier) sweeps() periodic.Job {
+	return periodic.Job{Name: "look after claims", Every: c.config.SweepEvery, Do: c.sweep, Log: c.log}
 }
 
 // sweep looks after the claims whose lease has ended. Every server does; the fence decides between them.
-func (c *cashier) sweep(ctx context.Context) {
+func (c *cashier) sweep(ctx context.Context) error {
 	due, err := c.sql.PaymentClaimsDue(ctx, c.pool, dbsqlc.PaymentClaimsDueParams{Ledger: string(c.ledger), Most: sweepMost})
 	if err != nil {
-		if ctx.Err() == nil {
-			c.log.Warn("look for claims", "error", err)
-		}
-		return
+		return fmt.Errorf("look for claims: %w", err)
 	}
 	var wg sync.WaitGroup
 	places := make(chan struct{}, sweepAtOnce)
@@ -52,6 +41,7 @@ func (c *cashier) sweep(ctx context.Context) {
 		})
 	}
 	wg.Wait()
+	return nil
 }
 
 // lookAfter takes a claim over and brings it as far as what is known of it goes. Nothing is charged here, ever.
