@@ -6,41 +6,14 @@ import (
 	"github.com/shopspring/decimal"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/khata-ledger/khata/internal/wire"
 	"github.com/khata-ledger/khata/ledger"
 	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
 )
 
-var accountTypes = map[khatav1.AccountType]ledger.AccountType{
-	khatav1.AccountType_ACCOUNT_TYPE_ASSET:     ledger.Asset,
-	khatav1.AccountType_ACCOUNT_TYPE_LIABILITY: ledger.Liability,
-	khatav1.AccountType_ACCOUNT_TYPE_EQUITY:    ledger.Equity,
-	khatav1.AccountType_ACCOUNT_TYPE_REVENUE:   ledger.Revenue,
-	khatav1.AccountType_ACCOUNT_TYPE_EXPENSE:   ledger.Expense,
-}
-
-var frozens = map[khatav1.Frozen]ledger.Frozen{
-	khatav1.Frozen_FROZEN_NONE:    ledger.FrozenNone,
-	khatav1.Frozen_FROZEN_DEBITS:  ledger.FrozenDebits,
-	khatav1.Frozen_FROZEN_CREDITS: ledger.FrozenCredits,
-	khatav1.Frozen_FROZEN_BOTH:    ledger.FrozenBoth,
-}
-
-var directions = map[khatav1.Direction]ledger.Direction{
-	khatav1.Direction_DIRECTION_DEBIT:  ledger.Debit,
-	khatav1.Direction_DIRECTION_CREDIT: ledger.Credit,
-}
-
-func invert[K, V comparable](m map[K]V) map[V]K {
-	inverse := make(map[V]K, len(m))
-	for k, v := range m {
-		inverse[v] = k
-	}
-	return inverse
-}
-
 func decodeAccount(in *khatav1.NewAccount) (ledger.AccountSpec, error) {
 	spec := ledger.AccountSpec{
-		ID: ledger.AccountID(in.GetAccount()), Type: accountTypes[in.GetType()], Currency: ledger.CurrencyCode(in.GetCurrency()),
+		ID: ledger.AccountID(in.GetAccount()), Type: wire.AccountTypes[in.GetType()], Currency: ledger.CurrencyCode(in.GetCurrency()),
 		Name: in.GetName(), Serialised: in.GetSerialised(),
 	}
 	var err error
@@ -100,7 +73,7 @@ func decodeUpdate(in *khatav1.UpdateAccountRequest) (ledger.AccountUpdate, error
 		update.Serialised = &serialised
 	}
 	if in.GetFrozen() != khatav1.Frozen_FROZEN_UNSPECIFIED {
-		frozen := frozens[in.GetFrozen()]
+		frozen := wire.Frozens[in.GetFrozen()]
 		update.Frozen = &frozen
 	}
 	if in.Closed != nil {
@@ -157,7 +130,7 @@ func decodeEntries(in *khatav1.NewTransfer) ([]ledger.Entry, error) {
 			return nil, err
 		}
 		entries[i] = ledger.Entry{
-			Account: ledger.AccountID(e.GetAccount()), Direction: directions[e.GetDirection()], Amount: amount,
+			Account: ledger.AccountID(e.GetAccount()), Direction: wire.Directions[e.GetDirection()], Amount: amount,
 			Currency: ledger.Currency{Code: ledger.CurrencyCode(e.GetCurrency())},
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/khata-ledger/khata/internal/auth"
 	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/wire"
 	"github.com/khata-ledger/khata/ledger"
 	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
 )
@@ -141,7 +142,7 @@ func (s *Service) GetAccount(ctx context.Context, in *khatav1.GetAccountRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &khatav1.GetAccountResponse{Account: encodeAccount(a)}, nil
+	return &khatav1.GetAccountResponse{Account: wire.Account(a)}, nil
 }
 
 // ListAccounts implements khata.v1.LedgerService.
@@ -163,7 +164,7 @@ func (s *Service) ListAccounts(ctx context.Context, in *khatav1.ListAccountsRequ
 		list = list[:limit]
 		out.NextPageToken = writeToken(accountToken{Account: list[limit-1].ID})
 	}
-	out.Accounts = each(list, encodeAccount)
+	out.Accounts = each(list, wire.Account)
 	return out, nil
 }
 
@@ -177,7 +178,7 @@ func (s *Service) UpdateAccount(ctx context.Context, in *khatav1.UpdateAccountRe
 	if err != nil {
 		return nil, err
 	}
-	return &khatav1.UpdateAccountResponse{Account: encodeAccount(a)}, nil
+	return &khatav1.UpdateAccountResponse{Account: wire.Account(a)}, nil
 }
 
 // PostTransfer implements khata.v1.LedgerService.
@@ -313,7 +314,7 @@ func (s *Service) GetTransfer(ctx context.Context, in *khatav1.GetTransferReques
 	if err != nil {
 		return nil, err
 	}
-	return &khatav1.GetTransferResponse{Transfer: encodeTransfer(name, t), Progress: encodeProgress(t, progress)}, nil
+	return &khatav1.GetTransferResponse{Transfer: wire.Transfer(name, t), Progress: encodeProgress(t, progress)}, nil
 }
 
 // ListHolds implements khata.v1.LedgerService.

@@ -2,34 +2,17 @@ package grpcapi
 
 import (
 	"github.com/shopspring/decimal"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/wire"
 	"github.com/khata-ledger/khata/ledger"
 	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
 )
 
-var refundReasons = map[khatav1.RefundReason]ledger.RefundReason{
-	khatav1.RefundReason_REFUND_REASON_DUPLICATE:             ledger.ReasonDuplicate,
-	khatav1.RefundReason_REFUND_REASON_REQUESTED_BY_CUSTOMER: ledger.ReasonRequestedByCustomer,
-	khatav1.RefundReason_REFUND_REASON_FRAUD_SUSPECTED:       ledger.ReasonFraudSuspected,
-	khatav1.RefundReason_REFUND_REASON_GOODS_NOT_RECEIVED:    ledger.ReasonGoodsNotReceived,
-	khatav1.RefundReason_REFUND_REASON_WRONG_AMOUNT:          ledger.ReasonWrongAmount,
-	khatav1.RefundReason_REFUND_REASON_WRONG_RECIPIENT:       ledger.ReasonWrongRecipient,
-	khatav1.RefundReason_REFUND_REASON_SERVICE_FAILURE:       ledger.ReasonServiceFailure,
-	khatav1.RefundReason_REFUND_REASON_GOODWILL:              ledger.ReasonGoodwill,
-	khatav1.RefundReason_REFUND_REASON_TECHNICAL_ERROR:       ledger.ReasonTechnicalError,
-	khatav1.RefundReason_REFUND_REASON_OTHER:                 ledger.ReasonOther,
+var holdStatesOut = map[ledger.HoldState]khatav1.HoldState{
+	ledger.HoldOpen: khatav1.HoldState_HOLD_STATE_OPEN, ledger.HoldCaptured: khatav1.HoldState_HOLD_STATE_CAPTURED,
+	ledger.HoldVoided: khatav1.HoldState_HOLD_STATE_VOIDED, ledger.HoldExpired: khatav1.HoldState_HOLD_STATE_EXPIRED,
 }
-
-var (
-	refundReasonsOut = invert(refundReasons)
-	holdStatesOut    = map[ledger.HoldState]khatav1.HoldState{
-		ledger.HoldOpen: khatav1.HoldState_HOLD_STATE_OPEN, ledger.HoldCaptured: khatav1.HoldState_HOLD_STATE_CAPTURED,
-		ledger.HoldVoided: khatav1.HoldState_HOLD_STATE_VOIDED, ledger.HoldExpired: khatav1.HoldState_HOLD_STATE_EXPIRED,
-	}
-)
 
 // decodeTerms reads what a request asks for beyond moving its entries. Most ask for nothing, and have no terms.
 func decodeTerms(in *khatav1.NewTransfer) (*ledger.Terms, error) {
@@ -80,7 +63,7 @@ func decodeDeadline(t *ledger.Terms, in *khatav1.Hold) (err error) {
 }
 
 func decodeRefund(t *ledger.Terms, in *khatav1.Refund) (err error) {
-	t.Kind, t.Origin, t.Reason = ledger.Refund, ledger.TransferID(in.GetOriginal()), refundReasons[in.GetReason()]
+	t.Kind, t.Origin, t.Reason = ledger.Refund, ledger.TransferID(in.GetOriginal()), wire.RefundReasons[in.GetReason()]
 	if t.Amount, err = decodePart("refund", in); err != nil || in.GetExpectedRefunded() == "" {
 		return err
 	}
@@ -145,75 +128,6 @@ func noEntries(in *khatav1.NewTransfer, kind ledger.Kind) error {
 	return nil
 }
 
-// encodeTerms puts the kind of a record and what goes with it into out.
-func encodeTerms(out *khatav1.Transfer, t *ledger.Transfer) {
-	if t.Terms == nil {
-		return
-	}
-	terms, origin, scale := t.Terms, string(t.Terms.Origin), t.Entries[0].Currency.Scale
-	amount, everything := encodeOptional(terms.Amount, scale), terms.Amount == nil
-	switch terms.Kind {
-	case ledger.Hold:
-		hold := &khatav1.Hold{ExpiresAt: encodeTime(terms.ExpiresAt)}
-		if terms.ExpiresAfter != 0 {
-			hold.ExpiresAfter = durationpb.New(terms.ExpiresAfter)
-		}
-		out.Kind = &khatav1.Transfer_Hold{Hold: hold}
-	case ledger.Capture:
-		out.Kind = &khatav1.Transfer_Capture{Capture: &khatav1.Capture{
-			Hold: origin, Amount: amount, Everything: everything, KeepOpen: terms.KeepOpen,
-		}}
-	case ledger.Void:
-		out.Kind = &khatav1.Transfer_Void{Void: &khatav1.Void{Hold: origin}}
-	case ledger.Expiry:
-		out.Kind = &khatav1.Transfer_Expiry{Expiry: &khatav1.Expiry{Hold: origin}}
-	case ledger.Refund:
-		out.Kind = &khatav1.Transfer_Refund{Refund: &khatav1.Refund{
-			Original: origin, Amount: amount, Everything: everything,
-			ExpectedRefunded: encodeOptional(terms.ExpectedRefunded, scale), Reason: refundReasonsOut[terms.Reason],
-		}}
-	case ledger.Reversal:
-		out.Kind = &khatav1.Transfer_Reversal{Reversal: &khatav1.Reversal{Original: origin}}
-	case ledger.Plain:
-	}
-	for _, c := range terms.Conditions {
-		out.Conditions = append(out.Conditions, encodeCondition(c, t.Entries))
-	}
-	if terms.Balancing {
-		out.BalancingAmount = amount
-	}
-	if t.Step != nil {
-		out.Ordinal, out.Ends, out.Deadline = int32(t.Step.Ordinal), t.Step.Ends, encodeTime(t.Step.Deadline) //nolint:gosec // It counts rows.
-	}
-	if t.Step != nil && terms.Kind.OfHold() {
-		out.Released = ledger.FormatAmount(t.Step.Reserved.Neg(), scale)
-	}
-}
-
-func encodeCondition(c ledger.Condition, entries []ledger.Entry) *khatav1.Condition {
-	out := &khatav1.Condition{Account: string(c.Account), Version: c.Version}
-	for _, e := range entries {
-		if e.Account == c.Account && c.Balance != nil {
-			out.Balance = proto.String(encodeAsWritten(*c.Balance, e.Currency.Scale))
-			break
-		}
-	}
-	return out
-}
-
-// encodeAsWritten prints an amount of a request, which has more decimals than its currency where the request was refused before
-// anyone looked.
-func encodeAsWritten(amount decimal.Decimal, scale int32) string {
-	return ledger.FormatAmount(amount, max(scale, -amount.Exponent()))
-}
-
-func encodeOptional(amount *decimal.Decimal, scale int32) string {
-	if amount == nil {
-		return ""
-	}
-	return encodeAsWritten(*amount, scale)
-}
-
 // maxSteps is how many steps an answer names.
 const maxSteps = 1000
 
@@ -239,6 +153,6 @@ func encodeProgress(t *ledger.Transfer, p ledger.Progress) *khatav1.Progress {
 
 func encodeHold(name ledger.Name) func(journal.Progressed) *khatav1.OpenHold {
 	return func(h journal.Progressed) *khatav1.OpenHold {
-		return &khatav1.OpenHold{Transfer: encodeTransfer(name, h.Transfer), Progress: encodeProgress(h.Transfer, h.Progress)}
+		return &khatav1.OpenHold{Transfer: wire.Transfer(name, h.Transfer), Progress: encodeProgress(h.Transfer, h.Progress)}
 	}
 }
