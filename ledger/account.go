@@ -180,6 +180,24 @@ func (a Account) Differences(created Account) []Violation {
 	return diff
 }
 
+// ChangedFrom names the fields in which the account differs from an earlier state of it, in the order of the wire's fields.
+func (a Account) ChangedFrom(before Account) []string {
+	var fields []string
+	for _, field := range []struct {
+		name    string
+		differs bool
+	}{
+		{"name", a.Name != before.Name}, {"metadata", a.Metadata != before.Metadata}, {"floor", !sameAmount(a.Floor, before.Floor)},
+		{"serialised", a.Serialised != before.Serialised}, {"frozen", a.Frozen != before.Frozen}, {"closed", a.Closed != before.Closed},
+		{"ceiling", !sameAmount(a.Ceiling, before.Ceiling)},
+	} {
+		if field.differs {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
+}
+
 // AccountUpdate is a request to change an account. A nil field stays as it is; each other is set, so that ten times is
 // once.
 type AccountUpdate struct {
@@ -285,6 +303,5 @@ func (u AccountUpdate) Apply(a Account, balance Balance) (Account, error) {
 
 // Unchanged reports whether b is the same account in the same state.
 func (a Account) Unchanged(b Account) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Metadata == b.Metadata && sameAmount(a.Floor, b.Floor) && sameAmount(a.Ceiling, b.Ceiling) &&
-		a.Serialised == b.Serialised && a.Frozen == b.Frozen && a.Closed == b.Closed
+	return a.ID == b.ID && len(a.ChangedFrom(b)) == 0
 }

@@ -29,6 +29,19 @@ type Funds struct {
 	Last int64
 }
 
+// add adds amounts, most of which are zero: of each transfer it is done twice and more.
+func (f *Funds) add(g Funds) {
+	if !g.Posted.IsZero() {
+		f.Posted = f.Posted.Add(g.Posted)
+	}
+	if !g.Held.IsZero() {
+		f.Held = f.Held.Add(g.Held)
+	}
+	if !g.Incoming.IsZero() {
+		f.Incoming = f.Incoming.Add(g.Incoming)
+	}
+}
+
 type bookAccount struct {
 	*Account
 	Funds
@@ -418,7 +431,6 @@ func (b *Books) change(entries []Entry, id AccountID) decimal.Decimal {
 
 // apply changes the accounts and the origin as a posted transfer says.
 func (b *Books) apply(t *Transfer) {
-	kind := t.Kind()
 	for _, e := range t.Entries {
 		a := b.accounts[e.Account]
 		if !a.Serialised {
@@ -426,18 +438,9 @@ func (b *Books) apply(t *Transfer) {
 		}
 		b.undo.account(a)
 		a.Last = touched
-		if kind.Moves() {
-			a.Posted = a.Posted.Add(a.Type.Signed(e.Direction, e.Amount))
-		}
-		switch {
-		case t.Step == nil || t.Step.Reserved.IsZero():
-		case a.Type.NormalBalance() == e.Direction:
-			a.Incoming = a.Incoming.Add(t.Step.Reserved)
-		default:
-			a.Held = a.Held.Add(t.Step.Reserved)
-		}
+		a.add(t.adds(a.Type, e))
 	}
-	if kind.IsStep() {
+	if t.Kind().IsStep() {
 		o := b.origins[t.Origin()]
 		b.undo.origin(o)
 		o.add(t)

@@ -9,8 +9,9 @@
 SELECT pg_advisory_xact_lock_shared(4247, @ledger_id::integer);
 
 -- name: GateShareForPosting :many
--- The same, and which run of PostgreSQL and which transaction this is.
-SELECT pg_postmaster_start_time()::timestamptz AS started, (pg_current_xact_id()::text::bigint & x'ffffffff'::bigint)::bigint AS xid
+-- The same, and which run of PostgreSQL and which transaction this is. It says that the gate is held: see trigger transfer_gate.
+SELECT pg_postmaster_start_time()::timestamptz AS started, (pg_current_xact_id()::text::bigint & x'ffffffff'::bigint)::bigint AS xid,
+       set_config('khata.gate', 'held', true)::text AS gate
   FROM pg_advisory_xact_lock_shared(4247, @ledger_id::integer);
 
 -- name: GateExclude :exec
@@ -18,10 +19,11 @@ SELECT pg_postmaster_start_time()::timestamptz AS started, (pg_current_xact_id()
 SELECT pg_advisory_xact_lock(4247, @ledger_id::integer);
 
 -- name: GateHolders :many
--- Who holds the gate, by virtual transaction: it names one transaction, where a process or connection would not.
+-- Who holds the gate, by virtual transaction: it names one transaction, where a process or connection would not. 0 is that of whoever
+-- inserts transfers without Khata, and of no ledger in particular.
 SELECT virtualtransaction::text AS holder
   FROM pg_catalog.pg_locks
- WHERE locktype = 'advisory' AND classid = 4247 AND objid = (@ledger_id::integer)::oid AND objsubid = 2 AND granted
+ WHERE locktype = 'advisory' AND classid = 4247 AND objid IN ((@ledger_id::integer)::oid, 0) AND objsubid = 2 AND granted
    AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database());
 
 -- name: LastSequence :one
@@ -298,3 +300,61 @@ SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at,
        CROSS JOIN LATERAL (SELECT * FROM transfer u
                             WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
  ORDER BY e.sequence DESC, e.leg DESC;
+
+-- name: LedgersAfter :many
+-- The ledgers that have a record after a number, each ledger its own (0 where none is given), and since when they have.
+SELECT l.ledger_id, l.name, r.at::timestamptz AS at
+  FROM ledger l
+       LEFT JOIN (SELECT unnest(@ledger_ids::integer[]) AS ledger_id, unnest(@afters::bigint[]) AS after) c ON c.ledger_id = l.ledger_id
+       CROSS JOIN LATERAL (SELECT min(f.at) AS at
+                             FROM ((SELECT t.posted_at AS at FROM transfer t
+                                     WHERE t.ledger_id = l.ledger_id AND t.sequence > coalesce(c.after, 0)
+                                     ORDER BY t.sequence LIMIT 1)
+                                   UNION ALL
+                                   (SELECT d.changed_at FROM account_change d
+                                     WHERE d.ledger_id = l.ledger_id AND d.sequence > coalesce(c.after, 0)
+                                     ORDER BY d.sequence LIMIT 1)) f) r
+ WHERE r.at IS NOT NULL
+ ORDER BY l.ledger_id;
+
+-- name: RecordsThrough :one
+-- How many records a ledger has through a number.
+SELECT ((SELECT count(*) FROM transfer t WHERE t.ledger_id = @ledger_id AND t.sequence <= @through)
+        + (SELECT count(*) FROM account_change d WHERE d.ledger_id = @ledger_id AND d.sequence <= @through))::bigint AS records;
+
+-- name: LastMarkBefore :one
+-- The last mark through which nothing was posted at or after a time; 0 if there is none.
+SELECT coalesce((SELECT m.horizon FROM mark m WHERE m.ledger_id = @ledger_id AND m.latest < @at
+                  ORDER BY m.latest DESC, m.horizon DESC LIMIT 1), 0)::bigint AS horizon;
+
+-- name: FeedTransfers :many
+-- The transfers of a ledger after a number, through another one.
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, t.xmin::text::bigint AS xid
+  FROM transfer t
+ WHERE t.ledger_id = @ledger_id AND t.sequence > @after AND t.sequence <= @through::bigint
+ ORDER BY t.sequence
+ LIMIT @at_most;
+
+-- name: FeedChanges :many
+-- The changes of accounts of a ledger after a number, through another one, each with the state before it: a version of 0 if it is new.
+SELECT a.account_no, a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
+       c.ceiling, c.serialised, c.frozen, c.closed, a.created_at, c.sequence AS version, c.changed_at,
+       c.changed_by, coalesce(c.change_id::text, '')::text AS change_id,
+       coalesce(p.sequence, 0)::bigint AS before_version, coalesce(p.name, '')::text AS before_name,
+       coalesce(p.metadata::text, '')::text AS before_metadata, p.floor AS before_floor, p.ceiling AS before_ceiling,
+       coalesce(p.serialised, false)::boolean AS before_serialised, coalesce(p.frozen, '')::text AS before_frozen,
+       coalesce(p.closed, false)::boolean AS before_closed
+  FROM (SELECT * FROM account_change d
+         WHERE d.ledger_id = @ledger_id AND d.sequence > @after AND d.sequence <= @through::bigint
+         ORDER BY d.sequence
+         LIMIT @at_most) c
+       CROSS JOIN LATERAL (SELECT b.account_no, b.account_id, b.created_at FROM account b
+                            WHERE b.ledger_id = c.ledger_id AND b.account_no = c.account_no OFFSET 0) a
+       LEFT JOIN LATERAL (SELECT * FROM account_change e
+                           WHERE e.ledger_id = c.ledger_id AND e.account_no = c.account_no AND e.sequence < c.sequence
+                           ORDER BY e.sequence DESC LIMIT 1) p ON true
+ ORDER BY c.sequence;

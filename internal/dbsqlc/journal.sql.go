@@ -262,7 +262,7 @@ SELECT DISTINCT ON (c.account_no)
   FROM (SELECT unnest($1::text[]) AS wanted) w
        CROSS JOIN LATERAL (SELECT b.ledger_id, b.account_no, b.account_id FROM account b
                             WHERE b.ledger_id = $2 AND b.account_id = w.wanted OFFSET 0) a
-       CROSS JOIN LATERAL (SELECT ledger_id, account_no, sequence, type, currency, scale, name, metadata, floor, serialised, frozen, closed, changed_at, changed_by, ceiling FROM account_change d
+       CROSS JOIN LATERAL (SELECT ledger_id, account_no, sequence, type, currency, scale, name, metadata, floor, serialised, frozen, closed, changed_at, changed_by, ceiling, change_id FROM account_change d
                             WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no OFFSET 0) c
  ORDER BY c.account_no, c.sequence
 `
@@ -804,6 +804,202 @@ func (q *Queries) EntriesSince(ctx context.Context, db DBTX, arg EntriesSincePar
 	return items, nil
 }
 
+const FeedChanges = `-- name: FeedChanges :many
+SELECT a.account_no, a.account_id, c.type, c.currency, c.scale, c.name, coalesce(c.metadata::text, '')::text AS metadata, c.floor,
+       c.ceiling, c.serialised, c.frozen, c.closed, a.created_at, c.sequence AS version, c.changed_at,
+       c.changed_by, coalesce(c.change_id::text, '')::text AS change_id,
+       coalesce(p.sequence, 0)::bigint AS before_version, coalesce(p.name, '')::text AS before_name,
+       coalesce(p.metadata::text, '')::text AS before_metadata, p.floor AS before_floor, p.ceiling AS before_ceiling,
+       coalesce(p.serialised, false)::boolean AS before_serialised, coalesce(p.frozen, '')::text AS before_frozen,
+       coalesce(p.closed, false)::boolean AS before_closed
+  FROM (SELECT ledger_id, account_no, sequence, type, currency, scale, name, metadata, floor, serialised, frozen, closed, changed_at, changed_by, ceiling, change_id FROM account_change d
+         WHERE d.ledger_id = $1 AND d.sequence > $2 AND d.sequence <= $3::bigint
+         ORDER BY d.sequence
+         LIMIT $4) c
+       CROSS JOIN LATERAL (SELECT b.account_no, b.account_id, b.created_at FROM account b
+                            WHERE b.ledger_id = c.ledger_id AND b.account_no = c.account_no OFFSET 0) a
+       LEFT JOIN LATERAL (SELECT ledger_id, account_no, sequence, type, currency, scale, name, metadata, floor, serialised, frozen, closed, changed_at, changed_by, ceiling, change_id FROM account_change e
+                           WHERE e.ledger_id = c.ledger_id AND e.account_no = c.account_no AND e.sequence < c.sequence
+                           ORDER BY e.sequence DESC LIMIT 1) p ON true
+ ORDER BY c.sequence
+`
+
+type FeedChangesParams struct {
+	LedgerID int32
+	After    int64
+	Through  int64
+	AtMost   int32
+}
+
+type FeedChangesRow struct {
+	AccountNo        int64
+	AccountID        string
+	Type             string
+	Currency         string
+	Scale            int16
+	Name             string
+	Metadata         string
+	Floor            *decimal.Decimal
+	Ceiling          *decimal.Decimal
+	Serialised       bool
+	Frozen           string
+	Closed           bool
+	CreatedAt        time.Time
+	Version          int64
+	ChangedAt        time.Time
+	ChangedBy        string
+	ChangeID         string
+	BeforeVersion    int64
+	BeforeName       string
+	BeforeMetadata   string
+	BeforeFloor      *decimal.Decimal
+	BeforeCeiling    *decimal.Decimal
+	BeforeSerialised bool
+	BeforeFrozen     string
+	BeforeClosed     bool
+}
+
+// The changes of accounts of a ledger after a number, through another one, each with the state before it: a version of 0 if it is new.
+func (q *Queries) FeedChanges(ctx context.Context, db DBTX, arg FeedChangesParams) ([]FeedChangesRow, error) {
+	rows, err := db.Query(ctx, FeedChanges,
+		arg.LedgerID,
+		arg.After,
+		arg.Through,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FeedChangesRow
+	for rows.Next() {
+		var i FeedChangesRow
+		if err := rows.Scan(
+			&i.AccountNo,
+			&i.AccountID,
+			&i.Type,
+			&i.Currency,
+			&i.Scale,
+			&i.Name,
+			&i.Metadata,
+			&i.Floor,
+			&i.Ceiling,
+			&i.Serialised,
+			&i.Frozen,
+			&i.Closed,
+			&i.CreatedAt,
+			&i.Version,
+			&i.ChangedAt,
+			&i.ChangedBy,
+			&i.ChangeID,
+			&i.BeforeVersion,
+			&i.BeforeName,
+			&i.BeforeMetadata,
+			&i.BeforeFloor,
+			&i.BeforeCeiling,
+			&i.BeforeSerialised,
+			&i.BeforeFrozen,
+			&i.BeforeClosed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const FeedTransfers = `-- name: FeedTransfers :many
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, t.xmin::text::bigint AS xid
+  FROM transfer t
+ WHERE t.ledger_id = $1 AND t.sequence > $2 AND t.sequence <= $3::bigint
+ ORDER BY t.sequence
+ LIMIT $4
+`
+
+type FeedTransfersParams struct {
+	LedgerID int32
+	After    int64
+	Through  int64
+	AtMost   int32
+}
+
+type FeedTransfersRow struct {
+	TransferID       string
+	Sequence         int64
+	PostedAt         time.Time
+	EffectiveAt      *time.Time
+	Refusal          *string
+	RefusedAccountNo *int64
+	AccountNos       []int64
+	Amounts          []decimal.Decimal
+	Description      string
+	Metadata         string
+	Caller           string
+	Kind             string
+	Origin           string
+	Ordinal          int32
+	Ends             bool
+	Reserved         *decimal.Decimal
+	Deadline         *time.Time
+	Terms            string
+	Atomic           bool
+	Xid              int64
+}
+
+// The transfers of a ledger after a number, through another one.
+func (q *Queries) FeedTransfers(ctx context.Context, db DBTX, arg FeedTransfersParams) ([]FeedTransfersRow, error) {
+	rows, err := db.Query(ctx, FeedTransfers,
+		arg.LedgerID,
+		arg.After,
+		arg.Through,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FeedTransfersRow
+	for rows.Next() {
+		var i FeedTransfersRow
+		if err := rows.Scan(
+			&i.TransferID,
+			&i.Sequence,
+			&i.PostedAt,
+			&i.EffectiveAt,
+			&i.Refusal,
+			&i.RefusedAccountNo,
+			&i.AccountNos,
+			&i.Amounts,
+			&i.Description,
+			&i.Metadata,
+			&i.Caller,
+			&i.Kind,
+			&i.Origin,
+			&i.Ordinal,
+			&i.Ends,
+			&i.Reserved,
+			&i.Deadline,
+			&i.Terms,
+			&i.Atomic,
+			&i.Xid,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const GateExclude = `-- name: GateExclude :exec
 SELECT pg_advisory_xact_lock(4247, $1::integer)
 `
@@ -817,11 +1013,12 @@ func (q *Queries) GateExclude(ctx context.Context, db DBTX, ledgerID int32) erro
 const GateHolders = `-- name: GateHolders :many
 SELECT virtualtransaction::text AS holder
   FROM pg_catalog.pg_locks
- WHERE locktype = 'advisory' AND classid = 4247 AND objid = ($1::integer)::oid AND objsubid = 2 AND granted
+ WHERE locktype = 'advisory' AND classid = 4247 AND objid IN (($1::integer)::oid, 0) AND objsubid = 2 AND granted
    AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
 `
 
-// Who holds the gate, by virtual transaction: it names one transaction, where a process or connection would not.
+// Who holds the gate, by virtual transaction: it names one transaction, where a process or connection would not. 0 is that of whoever
+// inserts transfers without Khata, and of no ledger in particular.
 func (q *Queries) GateHolders(ctx context.Context, db DBTX, ledgerID int32) ([]string, error) {
 	rows, err := db.Query(ctx, GateHolders, ledgerID)
 	if err != nil {
@@ -859,16 +1056,18 @@ func (q *Queries) GateShare(ctx context.Context, db DBTX, ledgerID int32) error 
 }
 
 const GateShareForPosting = `-- name: GateShareForPosting :many
-SELECT pg_postmaster_start_time()::timestamptz AS started, (pg_current_xact_id()::text::bigint & x'ffffffff'::bigint)::bigint AS xid
+SELECT pg_postmaster_start_time()::timestamptz AS started, (pg_current_xact_id()::text::bigint & x'ffffffff'::bigint)::bigint AS xid,
+       set_config('khata.gate', 'held', true)::text AS gate
   FROM pg_advisory_xact_lock_shared(4247, $1::integer)
 `
 
 type GateShareForPostingRow struct {
 	Started time.Time
 	Xid     int64
+	Gate    string
 }
 
-// The same, and which run of PostgreSQL and which transaction this is.
+// The same, and which run of PostgreSQL and which transaction this is. It says that the gate is held: see trigger transfer_gate.
 func (q *Queries) GateShareForPosting(ctx context.Context, db DBTX, ledgerID int32) ([]GateShareForPostingRow, error) {
 	rows, err := db.Query(ctx, GateShareForPosting, ledgerID)
 	if err != nil {
@@ -878,7 +1077,7 @@ func (q *Queries) GateShareForPosting(ctx context.Context, db DBTX, ledgerID int
 	var items []GateShareForPostingRow
 	for rows.Next() {
 		var i GateShareForPostingRow
-		if err := rows.Scan(&i.Started, &i.Xid); err != nil {
+		if err := rows.Scan(&i.Started, &i.Xid, &i.Gate); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -961,6 +1160,24 @@ func (q *Queries) LastAccountChange(ctx context.Context, db DBTX, ledgerID int32
 		return nil, err
 	}
 	return items, nil
+}
+
+const LastMarkBefore = `-- name: LastMarkBefore :one
+SELECT coalesce((SELECT m.horizon FROM mark m WHERE m.ledger_id = $1 AND m.latest < $2
+                  ORDER BY m.latest DESC, m.horizon DESC LIMIT 1), 0)::bigint AS horizon
+`
+
+type LastMarkBeforeParams struct {
+	LedgerID int32
+	At       time.Time
+}
+
+// The last mark through which nothing was posted at or after a time; 0 if there is none.
+func (q *Queries) LastMarkBefore(ctx context.Context, db DBTX, arg LastMarkBeforeParams) (int64, error) {
+	row := db.QueryRow(ctx, LastMarkBefore, arg.LedgerID, arg.At)
+	var horizon int64
+	err := row.Scan(&horizon)
+	return horizon, err
 }
 
 const LastSequence = `-- name: LastSequence :one
@@ -1059,6 +1276,54 @@ func (q *Queries) LedgerList(ctx context.Context, db DBTX) ([]LedgerListRow, err
 	return items, nil
 }
 
+const LedgersAfter = `-- name: LedgersAfter :many
+SELECT l.ledger_id, l.name, r.at::timestamptz AS at
+  FROM ledger l
+       LEFT JOIN (SELECT unnest($1::integer[]) AS ledger_id, unnest($2::bigint[]) AS after) c ON c.ledger_id = l.ledger_id
+       CROSS JOIN LATERAL (SELECT min(f.at) AS at
+                             FROM ((SELECT t.posted_at AS at FROM transfer t
+                                     WHERE t.ledger_id = l.ledger_id AND t.sequence > coalesce(c.after, 0)
+                                     ORDER BY t.sequence LIMIT 1)
+                                   UNION ALL
+                                   (SELECT d.changed_at FROM account_change d
+                                     WHERE d.ledger_id = l.ledger_id AND d.sequence > coalesce(c.after, 0)
+                                     ORDER BY d.sequence LIMIT 1)) f) r
+ WHERE r.at IS NOT NULL
+ ORDER BY l.ledger_id
+`
+
+type LedgersAfterParams struct {
+	LedgerIds []int32
+	Afters    []int64
+}
+
+type LedgersAfterRow struct {
+	LedgerID int32
+	Name     string
+	At       time.Time
+}
+
+// The ledgers that have a record after a number, each ledger its own (0 where none is given), and since when they have.
+func (q *Queries) LedgersAfter(ctx context.Context, db DBTX, arg LedgersAfterParams) ([]LedgersAfterRow, error) {
+	rows, err := db.Query(ctx, LedgersAfter, arg.LedgerIds, arg.Afters)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LedgersAfterRow
+	for rows.Next() {
+		var i LedgersAfterRow
+		if err := rows.Scan(&i.LedgerID, &i.Name, &i.At); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const LockOrigins = `-- name: LockOrigins :exec
 SELECT pg_advisory_xact_lock(4249, w.hash)
   FROM (SELECT DISTINCT unnest($1::integer[]) AS hash ORDER BY 1) w
@@ -1121,6 +1386,24 @@ func (q *Queries) OpenHolds(ctx context.Context, db DBTX, arg OpenHoldsParams) (
 		return nil, err
 	}
 	return items, nil
+}
+
+const RecordsThrough = `-- name: RecordsThrough :one
+SELECT ((SELECT count(*) FROM transfer t WHERE t.ledger_id = $1 AND t.sequence <= $2)
+        + (SELECT count(*) FROM account_change d WHERE d.ledger_id = $1 AND d.sequence <= $2))::bigint AS records
+`
+
+type RecordsThroughParams struct {
+	LedgerID int32
+	Through  int64
+}
+
+// How many records a ledger has through a number.
+func (q *Queries) RecordsThrough(ctx context.Context, db DBTX, arg RecordsThroughParams) (int64, error) {
+	row := db.QueryRow(ctx, RecordsThrough, arg.LedgerID, arg.Through)
+	var records int64
+	err := row.Scan(&records)
+	return records, err
 }
 
 const RefreshStatistics = `-- name: RefreshStatistics :exec

@@ -224,7 +224,7 @@ func (s *session) answer(sql string, args []any) (rows *worldRows, err error) {
 	rows = &worldRows{}
 	switch sql {
 	case dbsqlc.GateShareForPosting:
-		rows.add(w.started, int64(1))
+		rows.add(w.started, int64(1), "held")
 	case dbsqlc.AccountsLockSerialised:
 		var found []ledger.AccountID // by the snapshot of the statement
 		for _, id := range slices.Sorted(slices.Values(args[0].([]string))) {

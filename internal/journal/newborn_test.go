@@ -91,7 +91,7 @@ func TestRules_ChangedByHand(t *testing.T) {
 			b := setupShop(t)
 			hand, super := b.raw(t), rawAs(t, b.db.SuperDSN())
 			if !guarded {
-				super.do(t, pgtest.Mutate("account_next_version", "AND NOT pg_try_advisory_xact_lock(4247, NEW.ledger_id)", "AND false"))
+				super.do(t, pgtest.Mutate("account_next_version", "NOT pg_try_advisory_xact_lock(4247, NEW.ledger_id)", "false"))
 			}
 			b.post(t, move("BEFORE", "cash", "shop", "1")) // shop is remembered
 			hand.do(t, "BEGIN", freeze)

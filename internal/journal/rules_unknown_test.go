@@ -425,7 +425,7 @@ func TestRules_Janitor(t *testing.T) {
 			t.Parallel()
 			b := setupShop(t)
 			holder, bystander, watcher := b.raw(t), b.raw(t), rawAs(t, b.db.SuperDSN())
-			bystander.do(t, "BEGIN", "SELECT pg_advisory_xact_lock_shared(4248, 1)", "UPDATE account SET name = 'open' WHERE account_id = 'cash'")
+			bystander.do(t, "BEGIN", "SELECT pg_advisory_xact_lock_shared(4248, 1)", "SELECT FROM account WHERE account_id = 'cash' FOR NO KEY UPDATE")
 			hold(t, holder)
 			gone := fmt.Sprintf("NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = %d)", holder.pid)
 			watcher.await(t, fmt.Sprintf(`EXISTS (SELECT FROM pg_locks WHERE pid = %d AND locktype = 'advisory' AND classid = 4247 AND granted)`, holder.pid))

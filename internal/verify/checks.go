@@ -130,6 +130,10 @@ var bookChecks = []check{
 		name: "value-dates", of: "entries", count: `SELECT count(*) FROM value_dated_entry`,
 		says: "The value-dated entries are exactly those of the posted transfers with a value date.",
 	},
+	{
+		name: "published", of: "ledgers", count: `SELECT count(*) FROM relay_cursor`,
+		says: "Nothing lies behind the relay's cursors that it has not passed.",
+	},
 }
 
 func reasons() []string {

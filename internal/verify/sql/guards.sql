@@ -51,7 +51,7 @@ SELECT 'function ' || p.oid::regprocedure,
  WHERE p.pronamespace = 'public'::regnamespace
    AND (p.prorettype = 'trigger'::regtype
         -- What these and the balances rest on.
-        OR p.proname IN ('balance_through', 'held_through', 'moves', 'next_marks', 'sampled', 'stretches_around', 'terms_readable',
+        OR p.proname IN ('balance_through', 'hand_takes_gate', 'held_through', 'moves', 'next_marks', 'sampled', 'stretches_around', 'terms_readable',
                       'transfer_fault', 'transfer_kind_fault', 'transfers_per_mark'))
 UNION ALL
 SELECT 'sequence ' || c.relname,
