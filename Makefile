@@ -20,16 +20,19 @@ build: ## Build bin/khata
 .PHONY: test
 test: ## Run the tests (ARGS="…" for go test, RACE=0 without the race detector)
 	@.ci/need-postgres.sh
+	@.ci/need-kafka.sh
 	@.ci/test.sh $(ARGS)
 
 .PHONY: test-long
 test-long: ## Run every test in its long form, storms included
 	@.ci/need-postgres.sh
+	@.ci/need-kafka.sh
 	@KHATA_TEST_LONG=1 .ci/test.sh $(ARGS)
 
 .PHONY: storms
 storms: ## Run the storms, many clients at once with faults, in their short form
 	@.ci/need-postgres.sh
+	@.ci/need-kafka.sh
 	@.ci/storms.sh $(ARGS)
 
 .PHONY: lint

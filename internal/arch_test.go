@@ -29,11 +29,13 @@ type rule func(from, to string) (reason string)
 // The rooms of the house (docs/design.md, section 9), which not all exist yet.
 var (
 	adapters = []string{"internal/grpcapi", "internal/payapi", "internal/console"}
-	testOnly = []string{"internal/pgtest", "internal/ledgertest"}
+	testOnly = []string{"internal/pgtest", "internal/kafkatest", "internal/ledgertest"}
 	database = []string{
 		"internal/pg", "internal/pgtest", "internal/journal", "internal/auth", "internal/payapi", "internal/dbsqlc", "internal/devpg", "internal/verify", "internal/ledgertest",
-		"internal/server", "internal/bench",
+		"internal/server", "internal/bench", "internal/relay", "ledger/inbox",
 	}
+	// kafka are those who speak to Kafka. Others have it done: the command line is given clients that it only passes on.
+	kafka = []string{"internal/kafka", "internal/devkafka", "internal/kafkatest", "internal/relay", "ledger/inbox"}
 )
 
 // rules are about what a package is built of; testRules also about what its tests are.
@@ -67,9 +69,11 @@ var (
 		only([]string{"internal/server"}, []string{"internal/cli"}, "only the command line starts servers"),
 		only([]string{"internal/cli"}, []string{"cmd"}, "commands are run by cmd only"),
 		only([]string{"github.com/jackc/pgx"}, database, "only what owns tables or starts a database speaks to PostgreSQL"),
-		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/auth", "internal/payapi", "internal/ledgertest"}, "a capability is the only writer of its tables"),
-		only([]string{"proto"}, []string{"internal/grpcapi", "ledger/client", "internal/server", "internal/bench", "proto"},
-			"the wire's types stay in grpcapi and client; everyone else speaks ledger"),
+		only([]string{"github.com/twmb/franz-go"}, kafka, "only what publishes, consumes or starts a broker speaks to Kafka"),
+		only([]string{"github.com/twmb/franz-go/pkg/kfake"}, []string{"internal/devkafka"}, "the broker of khata up is the only fake one that is built in"),
+		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/auth", "internal/payapi", "internal/relay", "internal/ledgertest"}, "a capability is the only writer of its tables"),
+		only([]string{"proto"}, []string{"internal/grpcapi", "internal/wire", "internal/relay", "ledger/client", "internal/server", "internal/bench", "proto"},
+			"the wire's types stay with those who encode and decode them; everyone else speaks ledger"),
 		only([]string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, []string{"internal/cli"}, "commands live in internal/cli"),
 		only([]string{"internal/bench"}, []string{"internal/cli"}, "the load generator is a client, and nothing is built on it"),
 		only(testOnly, testOnly, "they are for tests only"),
@@ -220,17 +224,24 @@ func TestArrows_OfAnotherHouse(t *testing.T) {
 		"a capability with proto":      {imports("internal/journal", "proto/khata/v1"), []string{"proto/khata/v1"}},
 		"another capability's SQL":     {imports("internal/report", "internal/dbsqlc"), []string{"internal/dbsqlc"}},
 		"the command line with proto":  {imports("internal/cli", "proto/khata/v1"), []string{"proto/khata/v1"}},
+		"a capability with Kafka":      {imports("internal/report", "github.com/twmb/franz-go/pkg/kgo"), []string{"github.com/twmb/franz-go/pkg/kgo"}},
+		"the command line with Kafka":  {imports("internal/cli", "internal/kafka", "github.com/twmb/franz-go/pkg/kadm"), []string{"github.com/twmb/franz-go/pkg/kadm"}},
+		"Kafka in its rooms":           {imports("internal/kafka", "github.com/twmb/franz-go/pkg/kgo", "github.com/twmb/franz-go/pkg/kadm"), nil},
+		"a fake Kafka in production":   {imports("ledger/inbox", "github.com/twmb/franz-go/pkg/kfake"), []string{"github.com/twmb/franz-go/pkg/kfake"}},
+		"a fake Kafka in tests":        {tests("internal/report", "github.com/twmb/franz-go/pkg/kfake"), nil},
 		"the server with cobra":        {imports("internal/server", "github.com/spf13/cobra"), []string{"github.com/spf13/cobra"}},
-		"test packages built in":       {imports("internal/server", "internal/pgtest", "internal/ledgertest"), []string{"internal/ledgertest", "internal/pgtest"}},
-		"test packages of each other":  {imports("internal/ledgertest", "internal/pgtest"), nil},
-		"test packages in tests":       {tests("internal/server", "internal/pgtest", "internal/ledgertest"), nil},
-		"a capability with the bench":  {imports("internal/journal", "internal/bench"), []string{"internal/bench"}},
-		"cmd":                          {imports("cmd/khata", "context", "internal/cli"), nil},
-		"cmd with more":                {imports("cmd/khata", "internal/server", "ledger"), []string{"internal/server", "ledger"}},
-		"cmd imported":                 {imports("internal/cli", "cmd/khata"), []string{"cmd/khata"}},
-		"cmd imported by a test":       {tests("internal/cli", "cmd/khata"), []string{"cmd/khata"}},
-		"the command line imported":    {imports("internal/server", "internal/cli"), []string{"internal/cli"}},
-		"a name that only begins so":   {imports("internal/reportable", "internal/serverless", "github.com/jackc/pgxyz"), nil},
+		"test packages built in": {
+			imports("internal/server", "internal/pgtest", "internal/kafkatest", "internal/ledgertest"), []string{"internal/kafkatest", "internal/ledgertest", "internal/pgtest"},
+		},
+		"test packages of each other": {imports("internal/ledgertest", "internal/pgtest"), nil},
+		"test packages in tests":      {tests("internal/server", "internal/pgtest", "internal/ledgertest"), nil},
+		"a capability with the bench": {imports("internal/journal", "internal/bench"), []string{"internal/bench"}},
+		"cmd":                         {imports("cmd/khata", "context", "internal/cli"), nil},
+		"cmd with more":               {imports("cmd/khata", "internal/server", "ledger"), []string{"internal/server", "ledger"}},
+		"cmd imported":                {imports("internal/cli", "cmd/khata"), []string{"cmd/khata"}},
+		"cmd imported by a test":      {tests("internal/cli", "cmd/khata"), []string{"cmd/khata"}},
+		"the command line imported":   {imports("internal/server", "internal/cli"), []string{"internal/cli"}},
+		"a name that only begins so":  {imports("internal/reportable", "internal/serverless", "github.com/jackc/pgxyz"), nil},
 	} {
 		var got []string
 		for _, wrong := range wrongArrows([]goPackage{c.pkg}) {

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	}
 	// What the developer has set for his own khata is not for the tests.
 	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "KHATA_") && !strings.HasPrefix(name, "KHATA_TEST_") && name != "KHATA_PG_BIN" {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "KHATA_") && !strings.HasPrefix(name, "KHATA_TEST_") && name != "KHATA_PG_BIN" && name != "KHATA_KAFKA_LIB" {
 			if err := os.Unsetenv(name); err != nil {
 				panic(err)
 			}

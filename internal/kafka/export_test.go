@@ -1,0 +1,4 @@
+package kafka
+
+// DialLoopback is dialLoopback.
+var DialLoopback = dialLoopback
