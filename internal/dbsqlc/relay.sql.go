@@ -482,7 +482,7 @@ func (q *Queries) RelaySkip(ctx context.Context, db DBTX, arg RelaySkipParams) (
 }
 
 const RelayState = `-- name: RelayState :one
-SELECT term, holder, greatest(extract(epoch FROM lease_until - clock_timestamp()), 0)::double precision AS seconds_left, cluster, prefix
+SELECT term, holder, CASE WHEN lease_until > clock_timestamp() THEN extract(epoch FROM lease_until - clock_timestamp()) ELSE 0 END::double precision AS seconds_left, cluster, prefix
   FROM relay
 `
 

@@ -1,0 +1,262 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/shopspring/decimal"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/kafkatest"
+	"github.com/khata-ledger/khata/internal/ledgertest"
+	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/internal/pgtest"
+	"github.com/khata-ledger/khata/internal/relay"
+	"github.com/khata-ledger/khata/ledger"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(kafkatest.Main(func() int { return pgtest.Main(m, kafkatest.Ignore()) }))
+}
+
+const main = ledger.DefaultLedger
+
+// patience is how long a test waits for what must come. It is reached only where something is wrong.
+const patience = 40 * time.Second
+
+// world is a ledger, a Kafka with topics of the test's own, and who reads these.
+type world struct {
+	*journal.Journal
+	db      *pgtest.DB
+	pool    *pgxpool.Pool
+	cluster *kafkatest.Cluster
+	topics  relay.Topics
+}
+
+// setup makes one on the shared Kafka.
+func setup(t *testing.T) *world { return setupOn(t, kafkatest.Shared(t), nil) }
+
+func setupOn(t *testing.T, cluster *kafkatest.Cluster, settings map[string]string) *world {
+	t.Helper()
+	w := &world{db: pgtest.New(t), cluster: cluster}
+	w.Journal, w.pool = w.open(t, pg.Config{DSN: w.db.ServiceDSN()})
+	if settings == nil {
+		settings = map[string]string{}
+	}
+	settings["message.timestamp.type"] = "LogAppendTime"
+	w.topics = relay.Topics{Transfers: cluster.Topic(t, 3, settings), Accounts: cluster.Topic(t, 3, settings)}
+	w.topics.Prefix = w.topics.Transfers
+	t.Cleanup(func() { ledgertest.CheckBooks(t, w.db) })
+	w.accounts(t, "cash", "shop", "wallet:a", "wallet:b")
+	return w
+}
+
+func (w *world) open(t *testing.T, config pg.Config) (*journal.Journal, *pgxpool.Pool) {
+	t.Helper()
+	pool, err := pg.Connect(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := journal.New(pool, journal.Config{})
+	t.Cleanup(func() {
+		j.Close()
+		pool.Close()
+	})
+	return j, pool
+}
+
+func (w *world) accounts(t *testing.T, ids ...ledger.AccountID) {
+	t.Helper()
+	for _, id := range ids {
+		spec := ledger.AccountSpec{ID: id, Type: ledger.Liability, Currency: "BDT"}
+		if id == "cash" {
+			spec.Type = ledger.Asset
+		}
+		if strings.HasPrefix(string(id), "wallet:") {
+			zero := decimal.Zero
+			spec.Floor = &zero
+		}
+		if _, err := w.CreateAccounts(context.Background(), "local", main, []ledger.AccountSpec{spec}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func move(id string, debit, credit ledger.AccountID, amount string) ledger.TransferSpec {
+	return ledger.TransferSpec{ID: ledger.TransferID(id), Entries: ledger.Simple(debit, credit, decimal.RequireFromString(amount), "")}
+}
+
+func (w *world) post(t testing.TB, specs ...ledger.TransferSpec) {
+	t.Helper()
+	results, err := w.Post(context.Background(), "local", main, specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// testLog sends what a relay says to the test's log, until the test has ended.
+type testLog struct {
+	t  testing.TB
+	mu sync.Mutex
+}
+
+func (l *testLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.t != nil {
+		l.t.Log(strings.TrimSpace(string(line)))
+	}
+	return len(line), nil
+}
+
+func logger(t testing.TB) *slog.Logger {
+	out := &testLog{t: t}
+	t.Cleanup(func() {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		out.t = nil
+	})
+	return slog.New(slog.NewTextHandler(out, nil))
+}
+
+// running is a relay at work.
+type running struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error
+}
+
+// relay starts one, with a short lease. change may be nil.
+func (w *world) relay(t *testing.T, name string, change func(*relay.Config)) *running {
+	t.Helper()
+	config := relay.Config{
+		Journal: w.Journal, Pool: w.pool, Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.Brokers()...)}, Topics: w.topics,
+		Name: name, Lease: time.Second, Logger: logger(t).With("relay", name),
+	}
+	if change != nil {
+		change(&config)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		r.err = relay.New(config).Run(ctx)
+	}()
+	t.Cleanup(r.end)
+	return r
+}
+
+func (r *running) end() {
+	r.stop()
+	<-r.ended
+}
+
+// caughtUp waits until every record is published.
+func (w *world) caughtUp(t *testing.T) {
+	t.Helper()
+	w.until(t, "all is published", func() (bool, string) {
+		s, err := relay.StatusOf(context.Background(), w.Journal, w.pool)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, l := range s.Ledgers {
+			if l.Oldest != nil {
+				return false, fmt.Sprintf("%+v", l)
+			}
+		}
+		return s.Cluster != "", fmt.Sprintf("%+v", s)
+	})
+}
+
+func (w *world) until(t *testing.T, what string, holds func() (bool, string)) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		ok, now := holds()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it never comes to this: %s; it is %s", what, now)
+		}
+	}
+}
+
+// sent is an event as a consumer gets it.
+type sent struct {
+	topic, key string
+	partition  int32
+	headers    map[string]string
+	value      []byte
+	timestamp  time.Time
+}
+
+func (s sent) String() string {
+	return fmt.Sprintf("%s %s %s", s.headers["ce_type"], s.key, strings.TrimLeft(s.headers["ce_sequence"], "0"))
+}
+
+// read reads what is committed in both topics, partition by partition, in order.
+func (w *world) read(t *testing.T) []sent {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	// The markers of transactions have offsets, too: with them, the last one is seen.
+	client := w.cluster.Client(t, kgo.ConsumeTopics(w.topics.Transfers, w.topics.Accounts), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
+	admin := kadm.NewClient(client)
+	var ends kadm.ListedOffsets
+	w.until(t, "no transaction is open", func() (bool, string) { // Kafka answers a commit before it has put its markers.
+		all, err := admin.ListEndOffsets(ctx, w.topics.Transfers, w.topics.Accounts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ends, err = admin.ListCommittedOffsets(ctx, w.topics.Transfers, w.topics.Accounts); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(ends.Offsets()) == fmt.Sprint(all.Offsets()), fmt.Sprint(ends.Offsets(), all.Offsets())
+	})
+	type partition struct {
+		topic string
+		id    int32
+	}
+	left := map[partition]int64{}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			left[partition{o.Topic, o.Partition}] = o.Offset
+		}
+	})
+	var events []sent
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if at := (partition{r.Topic, r.Partition}); r.Offset >= left[at]-1 {
+				delete(left, at)
+			}
+			if r.Attrs.IsControl() {
+				return
+			}
+			s := sent{topic: r.Topic, key: string(r.Key), partition: r.Partition, headers: map[string]string{}, value: r.Value, timestamp: r.Timestamp}
+			for _, h := range r.Headers {
+				s.headers[h.Key] = string(h.Value)
+			}
+			events = append(events, s)
+		})
+	}
+	return events
+}
