@@ -287,3 +287,19 @@ func ready(ctx context.Context, client *kgo.Client, topic string) (topicState, e
 		}
 	}
 }
+
+// RemoveTopics removes topics and all that is in them, if they are there: for those that were made to be measured with.
+func RemoveTopics(ctx context.Context, config Config, topics Topics) error {
+	client, err := Connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	removed, err := kadm.NewClient(client).DeleteTopics(ctx, topics.Names()...)
+	for _, r := range removed {
+		if r.Err != nil && !errors.Is(r.Err, kerr.UnknownTopicOrPartition) {
+			err = errors.Join(err, fmt.Errorf("remove topic %s: %w", r.Topic, r.Err))
+		}
+	}
+	return err
+}

@@ -15,15 +15,16 @@ type Topics struct {
 }
 
 // Transfers is the name of the topic of transfers.
-func (t Topics) Transfers() string { return t.prefix() + ".transfers" }
+func (t Topics) Transfers() string { return t.Effective() + ".transfers" }
 
 // Accounts is the name of the topic of accounts.
-func (t Topics) Accounts() string { return t.prefix() + ".accounts" }
+func (t Topics) Accounts() string { return t.Effective() + ".accounts" }
 
 // Names are the names of both.
 func (t Topics) Names() []string { return []string{t.Transfers(), t.Accounts()} }
 
-func (t Topics) prefix() string {
+// Effective is the prefix that is used, the default where none is given.
+func (t Topics) Effective() string {
 	if t.Prefix == "" {
 		return DefaultPrefix
 	}

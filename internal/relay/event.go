@@ -21,17 +21,17 @@ import (
 // it changed; a change of an account is one.
 type event struct {
 	id, fact string
-	topic    string
-	// key decides the partition, and so what stays in order: the life of a transfer, from a hold to its end or from a payment to its
-	// refunds; or all that becomes of an account.
-	key      string
-	ledger   ledger.Name
-	subject  string
 	sequence int64
-	at       time.Time
-	data     []byte
-	fault    error // why it cannot be encoded
+	// record is the event as Kafka takes it. Its key decides the partition, and so what stays in order: the life of a transfer, from a hold
+	// to its end or from a payment to its refunds; or all that becomes of an account.
+	record *kgo.Record
+	fault  error // why it cannot be encoded
 }
+
+// place is a key of a topic: where order is kept.
+type place struct{ topic, key string }
+
+func (e *event) place() place { return place{e.record.Topic, string(e.record.Key)} }
 
 // version is that of the messages in proto/khata/v1/events.proto. It is part of the type, and not of the id: a fact that is published
 // again by a later version is the same fact.
@@ -40,14 +40,18 @@ const version = ".v1"
 // eventID names a fact for ever: the same parts give the same id at every sending, by every relay, after every restore. It is a UUID of
 // version 8, made of a SHA-256.
 func eventID(name ledger.Name, fact string, parts ...string) string {
-	h := sha256.New()
-	for _, part := range append([]string{"khata.event", string(name), fact}, parts...) {
-		_, _ = h.Write(strconv.AppendInt(nil, int64(len(part)), 10))
-		_, _ = h.Write([]byte{':'})
-		_, _ = h.Write([]byte(part))
+	buf := make([]byte, 0, 512)
+	add := func(part string) {
+		buf = strconv.AppendInt(buf, int64(len(part)), 10)
+		buf = append(append(buf, ':'), part...)
 	}
-	var sum [sha256.Size]byte
-	h.Sum(sum[:0])
+	add("khata.event")
+	add(string(name))
+	add(fact)
+	for _, part := range parts {
+		add(part)
+	}
+	sum := sha256.Sum256(buf)
 	sum[6] = sum[6]&0x0f | 0x80
 	sum[8] = sum[8]&0x3f | 0x80
 	var text [36]byte
@@ -93,66 +97,59 @@ func (t Topics) appendEvents(events []event, name ledger.Name, r journal.Record)
 		return append(events, t.changed(name, r.Change))
 	}
 	record := r.Transfer
+	fact := transferFacts[record.Kind()]
+	switch {
+	case r.Fault != nil:
+		fact = factUnreadable
+	case record.Refusal != nil:
+		fact = factRefused
+	}
 	lifeline := record.Origin()
 	if lifeline == "" {
 		lifeline = record.ID
 	}
-	e := event{
-		fact: transferFacts[record.Kind()], topic: t.Transfers, key: string(name) + "/" + string(lifeline), ledger: name, subject: string(record.ID),
-		sequence: r.Sequence, at: record.PostedAt, fault: r.Fault,
-	}
-	switch {
-	case r.Fault != nil:
-		e.fact = factUnreadable
-	case record.Refusal != nil:
-		e.fact = factRefused
-	}
-	e.id = eventID(name, e.fact, string(record.ID))
-	if e.fault == nil {
+	of := newEnvelope(name, r.Sequence, record.PostedAt)
+	e := of.event(t.Transfers, string(lifeline), fact, eventID(name, fact, string(record.ID)), string(record.ID))
+	if e.fault = r.Fault; e.fault == nil {
 		e.encode(&khatav1.TransferEvent{Transfer: wire.Transfer(name, record)})
 	}
 	events = append(events, e)
-	for i := range r.Movements {
-		events = append(events, t.moved(name, record, r.Movements, i))
+	for i, m := range r.Movements {
+		account := string(m.Account)
+		e := of.event(t.Accounts, account, factMoved, eventID(name, factMoved, string(record.ID), account), account)
+		e.encode(movement(name, record, r.Movements, i))
+		events = append(events, e)
 	}
 	return events
 }
 
-func (t Topics) moved(name ledger.Name, record *ledger.Transfer, movements []ledger.Movement, i int) event {
+// movement is what the event of a movement carries.
+func movement(name ledger.Name, record *ledger.Transfer, movements []ledger.Movement, i int) *khatav1.AccountMovement {
 	m := movements[i]
-	account := string(m.Account)
-	e := event{
-		id:   eventID(name, factMoved, string(record.ID), account),
-		fact: factMoved, topic: t.Accounts, key: string(name) + "/" + account, ledger: name, subject: account, sequence: record.Sequence, at: record.PostedAt,
-	}
 	out := &khatav1.AccountMovement{
-		Ledger: string(name), Account: account, Currency: string(m.Currency.Code), Version: record.Sequence,
+		Ledger: string(name), Account: string(m.Account), Currency: string(m.Currency.Code), Version: record.Sequence,
 		TransferId: string(record.ID), Kind: transferKinds[record.Kind()], Origin: string(record.Origin()),
 		PostedAt: timestamppb.New(record.PostedAt), EffectiveAt: wire.Time(record.EffectiveAt), Description: record.Description,
 		Posted: ledger.FormatAmount(m.Posted, m.Currency.Scale), Held: ledger.FormatAmount(m.Held, m.Currency.Scale),
 		Incoming: ledger.FormatAmount(m.Incoming, m.Currency.Scale), Entries: wire.Entries(m.Entries),
 		MoreCounterparties: len(movements)-1 > maxCounterparties,
 	}
+	out.Counterparties = make([]string, 0, min(len(movements)-1, maxCounterparties))
 	for k := 0; k < len(movements) && len(out.Counterparties) < maxCounterparties; k++ {
 		if k != i {
 			out.Counterparties = append(out.Counterparties, string(movements[k].Account))
 		}
 	}
-	e.encode(out)
-	return e
+	return out
 }
 
 func (t Topics) changed(name ledger.Name, c *journal.Change) event {
-	account := string(c.Account.ID)
-	e := event{
-		fact: changeFact(c), topic: t.Accounts, key: string(name) + "/" + account, ledger: name, subject: account,
-		sequence: c.Account.Version, at: c.Account.UpdatedAt,
+	account, number := string(c.Account.ID), c.Account.Version
+	id := eventID(name, factChanged, c.ID)
+	if c.ID == "" {
+		id = eventID(name, factChanged, account, strconv.FormatInt(number, 10))
 	}
-	if c.ID != "" {
-		e.id = eventID(name, factChanged, c.ID)
-	} else {
-		e.id = eventID(name, factChanged, account, strconv.FormatInt(c.Account.Version, 10))
-	}
+	e := newEnvelope(name, number, c.Account.UpdatedAt).event(t.Accounts, account, changeFact(c), id, account)
 	out := &khatav1.AccountEvent{Ledger: string(name), Account: wire.Account(c.Account), Caller: c.Caller}
 	if c.Before != nil {
 		out.Changed = c.Account.ChangedFrom(*c.Before)
@@ -177,27 +174,45 @@ func changeFact(c *journal.Change) string {
 }
 
 func (e *event) encode(m proto.Message) {
-	if e.data, e.fault = proto.Marshal(m); e.fault != nil {
+	if e.record.Value, e.fault = proto.Marshal(m); e.fault != nil {
 		e.fault = fmt.Errorf("encode the event: %w", e.fault)
 	}
 }
 
-func (e *event) typeName() string { return "khata." + e.fact + version }
+func typeName(fact string) string { return "khata." + fact + version }
 
-// record is the event as a CloudEvent in Kafka's binary mode. Kafka stamps it when it arrives: it ages by when it was published, not by
-// when it happened.
-func (e *event) record() *kgo.Record {
-	return &kgo.Record{
-		Topic: e.topic, Key: []byte(e.key), Value: e.data,
-		Headers: []kgo.RecordHeader{
-			{Key: "ce_specversion", Value: []byte("1.0")},
-			{Key: "ce_id", Value: []byte(e.id)},
-			{Key: "ce_source", Value: []byte("/khata/ledgers/" + string(e.ledger))},
-			{Key: "ce_type", Value: []byte(e.typeName())},
-			{Key: "ce_subject", Value: []byte(e.subject)},
-			{Key: "ce_time", Value: e.at.UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z")},
-			{Key: "ce_sequence", Value: fmt.Appendf(nil, "%020d", e.sequence)},
-			{Key: "content-type", Value: []byte("application/protobuf")},
-		},
+func (e *event) typeName() string { return typeName(e.fact) }
+
+// What is the same in the headers of all events.
+var (
+	specVersion = kgo.RecordHeader{Key: "ce_specversion", Value: []byte("1.0")}
+	contentType = kgo.RecordHeader{Key: "content-type", Value: []byte("application/protobuf")}
+)
+
+// envelope is what the events of a record of the journal have in common.
+type envelope struct {
+	ledger                     ledger.Name
+	number                     int64
+	source, recorded, sequence kgo.RecordHeader
+}
+
+func newEnvelope(name ledger.Name, number int64, at time.Time) *envelope {
+	return &envelope{
+		ledger: name, number: number,
+		source:   kgo.RecordHeader{Key: "ce_source", Value: []byte("/khata/ledgers/" + string(name))},
+		recorded: kgo.RecordHeader{Key: "ce_time", Value: at.UTC().AppendFormat(make([]byte, 0, 32), "2006-01-02T15:04:05.000000Z")},
+		sequence: kgo.RecordHeader{Key: "ce_sequence", Value: fmt.Appendf(nil, "%020d", number)},
 	}
+}
+
+// event makes a CloudEvent in Kafka's binary mode. Kafka stamps it when it arrives: it ages by when it was published, not by when it
+// happened.
+func (n *envelope) event(topic, key, fact, id, subject string) event {
+	return event{id: id, fact: fact, sequence: n.number, record: &kgo.Record{
+		Topic: topic, Key: []byte(string(n.ledger) + "/" + key),
+		Headers: []kgo.RecordHeader{
+			specVersion, {Key: "ce_id", Value: []byte(id)}, n.source, {Key: "ce_type", Value: []byte(typeName(fact))},
+			{Key: "ce_subject", Value: []byte(subject)}, n.recorded, n.sequence, contentType,
+		},
+	}}
 }

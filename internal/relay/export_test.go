@@ -56,7 +56,7 @@ func (p Publisher) Begin(name ledger.Name, records []journal.Record) (commit fun
 		return func() error { return err }
 	}
 	for _, e := range p.events(name, records) {
-		p.client.Produce(ctx, e.record(), nil)
+		p.client.Produce(ctx, e.record, nil)
 	}
 	if err := p.client.Flush(ctx); err != nil {
 		return func() error { return err }

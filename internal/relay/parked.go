@@ -31,11 +31,11 @@ func (l *leader) park(ctx context.Context, tx pgx.Tx, ledgerID int32, parked []p
 		why := ""
 		if e.why != nil {
 			why = e.why.Error()
-			l.log.Error("an event is parked: Kafka does not take it", "event", e.id, "type", e.typeName(), "topic", e.topic, "key", e.key,
-				"ledger", e.ledger, "sequence", e.sequence, "error", e.why)
+			l.log.Error("an event is parked: Kafka does not take it", "event", e.id, "type", e.typeName(), "topic", e.record.Topic, "key", string(e.record.Key),
+				"sequence", e.sequence, "error", e.why)
 		}
 		args.EventIds, args.Sequences = append(args.EventIds, e.id), append(args.Sequences, e.sequence)
-		args.Topics, args.Keys = append(args.Topics, e.topic), append(args.Keys, e.key)
+		args.Topics, args.Keys = append(args.Topics, e.record.Topic), append(args.Keys, string(e.record.Key))
 		args.Types, args.Errors = append(args.Types, e.typeName()), append(args.Errors, why)
 	}
 	return l.sql.RelayPark(ctx, tx, args)

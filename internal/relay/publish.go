@@ -39,7 +39,8 @@ func newPublisher(options []kgo.Opt, prefix string, maxBatch int32) *publisher {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(5 * time.Millisecond), // of a large transaction; its end flushes
 		kgo.MaxBufferedRecords(1 << 20),          // what is in a transaction, the window bounds
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		// Events are small, and the brokers look into what is compressed: it would take longer than to send it.
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		// Java's, and everybody's default but librdkafka's: a key is in the partition where others look for it.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}, options...)}
@@ -128,7 +129,7 @@ func (p *publisher) transaction(ctx context.Context, events []event) error {
 	}
 	for i := range events {
 		// Not with the caller's patience: a record whose context has ended may be on its way all the same.
-		p.client.Produce(context.WithoutCancel(ctx), events[i].record(), promise)
+		p.client.Produce(context.WithoutCancel(ctx), events[i].record, promise)
 	}
 	if err := p.client.Flush(ctx); err != nil {
 		return fmt.Errorf("publish: %w", context.Cause(ctx))

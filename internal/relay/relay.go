@@ -26,6 +26,11 @@ type Topics struct {
 	Prefix string
 }
 
+// TopicsOf are the topics of a prefix.
+func TopicsOf(t kafka.Topics) Topics {
+	return Topics{Transfers: t.Transfers(), Accounts: t.Accounts(), Prefix: t.Effective()}
+}
+
 // Config is how a relay behaves.
 type Config struct {
 	// Journal is what is published, and Pool its database, as role khata_service. Required.
@@ -41,7 +46,7 @@ type Config struct {
 	Lease time.Duration
 	// Poll is how often to look for new records. Default 20 ms.
 	Poll time.Duration
-	// Window is the most records of a transaction. Default 2,000.
+	// Window is the most records of a transaction. Default 10,000: a relay that is behind sends the more at once.
 	Window int
 	// Logger is required; Metrics may be nil.
 	Logger  *slog.Logger
@@ -64,7 +69,7 @@ func New(config Config) *Relay {
 		config.Poll = 20 * time.Millisecond
 	}
 	if config.Window == 0 {
-		config.Window = 2000
+		config.Window = 10_000
 	}
 	return &Relay{config: config, sql: dbsqlc.New(), log: config.Logger}
 }
@@ -217,9 +222,6 @@ type batch struct {
 	events        []event
 }
 
-// place is a key of a topic.
-type place struct{ topic, key string }
-
 // leader is a relay that has the lease.
 type leader struct {
 	*Relay
@@ -288,8 +290,8 @@ func (l *leader) run(ctx context.Context) error {
 	}
 }
 
-// entriesPerBatch bounds a batch where transfers are large: a record makes at least as many events as it has accounts.
-const entriesPerBatch = 20_000
+// eventsPerBatch bounds a batch where transfers are large: each makes an event for every account in it.
+const eventsPerBatch = 60_000
 
 // read reads the ledgers from where they are on, in turn, and makes events of what is there.
 func (l *leader) read(ctx context.Context, read cursor, out chan<- batch) error {
@@ -323,7 +325,7 @@ func (l *leader) read(ctx context.Context, read cursor, out chan<- batch) error 
 				return ctx.Err()
 			}
 			read[u.LedgerID] = b.through
-			limit = max(1, min(l.config.Window, limit*entriesPerBatch/len(b.events)))
+			limit = max(1, min(l.config.Window, limit*eventsPerBatch/len(b.events)))
 		}
 		if idle && !sleep(ctx, l.config.Poll) {
 			return ctx.Err()
@@ -362,7 +364,7 @@ func (l *leader) send(ctx context.Context, events []event) (parked []parkedEvent
 	if len(l.blocked) > 0 || anyFault(events) {
 		clear = make([]event, 0, len(events))
 		for _, e := range events {
-			switch at := (place{e.topic, e.key}); {
+			switch at := e.place(); {
 			case l.blocked[at]:
 				parked = append(parked, parkedEvent{e, nil})
 			case e.fault != nil:
@@ -387,7 +389,7 @@ func (l *leader) send(ctx context.Context, events []event) (parked []parkedEvent
 		if err = l.publisher.publishAlone(ctx, clear[0]); !errors.As(err, &no) {
 			return parked, err
 		}
-		l.blocked[place{clear[0].topic, clear[0].key}] = true
+		l.blocked[clear[0].place()] = true
 		return append(parked, parkedEvent{clear[0], no.error}), nil
 	}
 	half := len(clear) / 2
