@@ -35,7 +35,7 @@ func Run(ctx context.Context, config Config) (report Report, err error) {
 		return report, err
 	}
 	if config.NeedsDatabase() && config.Target.DSN == "" {
-		return report, errors.New("the floors, suite and growth need the database")
+		return report, errors.New("the floors, suite, relay and growth need the database")
 	}
 	defer func() { report.Seconds = time.Since(report.Began).Seconds() }()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -107,6 +107,8 @@ func (b *bench) mode(ctx context.Context, mode string) error {
 		return b.mixed(ctx)
 	case ModePay:
 		return b.payments(ctx)
+	case ModeRelay:
+		return b.relay(ctx)
 	case ModeGrowth:
 		return b.growth(ctx, sizes(b.config.GrowthFrom, b.config.GrowthTo))
 	case ModePost:

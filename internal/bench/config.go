@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -32,6 +33,8 @@ const (
 	ModeMixed = "mixed"
 	// ModePay pays through the HTTP payment API, under new keys and then under the same ones again.
 	ModePay = "pay"
+	// ModeRelay posts batches, and then times how fast a relay publishes them to Kafka.
+	ModeRelay = "relay"
 	// ModeGrowth posts until the tables are large, and measures on the way.
 	ModeGrowth = "growth"
 	// ModeSuite measures all that has a target, in one run.
@@ -41,7 +44,7 @@ const (
 // Modes lists the modes in the order in which they are explained.
 func Modes() []string {
 	return []string{
-		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModePay, ModeGrowth,
+		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModePay, ModeRelay, ModeGrowth,
 		ModeSuite,
 	}
 }
@@ -97,6 +100,8 @@ type Target struct {
 	Ledger string `json:"ledger"`
 	// PayURL is where it serves the payment API with its sandbox; empty is nowhere.
 	PayURL string `json:"pay_url,omitempty"`
+	// Relay starts a relay that publishes the database to a Kafka, and that has never run before; nil is that there is none to measure.
+	Relay func(context.Context) (*Server, error) `json:"-"`
 	// DSN is its database, as a role that may make a schema, for the floors, sizes and verify; empty does without these.
 	DSN string `json:"-"`
 	// Dir is on the disk of the database; empty is not known.
@@ -147,5 +152,5 @@ func (c Config) Validate() error {
 
 // NeedsDatabase reports whether something is to be measured that cannot be without Target.DSN.
 func (c Config) NeedsDatabase() bool {
-	return c.Floors || slices.Contains(c.Modes, ModeSuite) || slices.Contains(c.Modes, ModeGrowth)
+	return c.Floors || slices.Contains(c.Modes, ModeSuite) || slices.Contains(c.Modes, ModeGrowth) || slices.Contains(c.Modes, ModeRelay)
 }

@@ -138,3 +138,15 @@ func (d *database) transfers(ctx context.Context) (n int64, err error) {
 	}
 	return n, nil
 }
+
+// records is how many records the journal has: what a relay publishes.
+func (d *database) records(ctx context.Context) (n int64, err error) {
+	err = d.conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM transfer) + (SELECT count(*) FROM account_change)`).Scan(&n)
+	return n, err
+}
+
+// published is how many of them are.
+func (d *database) published(ctx context.Context) (n int64, err error) {
+	err = d.conn.QueryRow(ctx, `SELECT coalesce(sum(records), 0)::bigint FROM relay_cursor`).Scan(&n)
+	return n, err
+}

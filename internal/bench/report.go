@@ -165,6 +165,10 @@ func (s series) bestF1() (name string, rate float64, ok bool) {
 
 func (s series) ratio(r Result) *Ratio {
 	name, rate, ok := s.floor(r)
+	if r.Case == ModeRelay { // Publishing has to keep up with posting.
+		name = ModeBatch
+		rate, ok = s.median(ModeBatch, rateOf)
+	}
 	if !ok || rate == 0 || r.Floor {
 		return nil
 	}

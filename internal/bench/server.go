@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Server is a "khata serve" that runs as a process of its own, so that its processor time is not the client's.
+// Server is a "khata serve", or another command that goes on, that runs as a process of its own, so that its processor time is not the client's.
 type Server struct {
 	// Addr is the address of its gRPC API, and PayAddr that of its payment API; "" if it has none.
 	Addr, PayAddr string
@@ -29,13 +29,26 @@ type Server struct {
 	tail []string // of what it logged
 }
 
-var serving = regexp.MustCompile(`msg=serving grpc=(\S+) http=\S+(?: pay=(\S+))?`)
+// What they log when they are ready.
+var (
+	serving    = regexp.MustCompile(`msg=serving grpc=(\S+) http=\S+(?: pay=(\S+))?`)
+	publishing = regexp.MustCompile(`msg="the relay has the lease"()()`)
+)
 
 // startPatience is how long a server may take until it serves.
 const startPatience = time.Minute
 
 // StartServer runs a program that logs to standard error, as "khata serve" does, and returns when it serves.
 func StartServer(ctx context.Context, program string, args, env []string) (*Server, error) {
+	return start(ctx, program, args, env, serving)
+}
+
+// StartRelay runs a program as "khata relay", and returns when it publishes.
+func StartRelay(ctx context.Context, program string, args, env []string) (*Server, error) {
+	return start(ctx, program, args, env, publishing)
+}
+
+func start(ctx context.Context, program string, args, env []string, ready *regexp.Regexp) (*Server, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
 	cmd.SysProcAttr = attributes()
@@ -55,12 +68,12 @@ func StartServer(ctx context.Context, program string, args, env []string) (*Serv
 		}
 		s.proc = cmd.Process
 		started <- nil
-		s.read(log, address)
+		s.read(log, ready, address)
 		s.err = cmd.Wait()
 		close(s.done)
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
+		return nil, fmt.Errorf("start the process: %w", err)
 	}
 	select {
 	case at := <-address:
@@ -71,17 +84,20 @@ func StartServer(ctx context.Context, program string, args, env []string) (*Serv
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-time.After(startPatience):
-		err = fmt.Errorf("it does not serve after %s", startPatience)
+		err = fmt.Errorf("it is not ready after %s", startPatience)
 	}
 	_ = s.Stop() // What it says of its end matters less than why.
-	return nil, fmt.Errorf("start the server: %w\n%s", err, s.logged())
+	return nil, fmt.Errorf("start the process: %w\n%s", err, s.logged())
 }
 
-func (s *Server) read(log io.Reader, address chan<- [2]string) {
+func (s *Server) read(log io.Reader, ready *regexp.Regexp, address chan<- [2]string) {
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		line := lines.Text()
-		if m := serving.FindStringSubmatch(line); m != nil {
-			address <- [2]string{m[1], m[2]}
+		if m := ready.FindStringSubmatch(line); m != nil {
+			select {
+			case address <- [2]string{m[1], m[2]}:
+			default: // It says so again.
+			}
 		}
 		s.mu.Lock()
 		s.tail = append(s.tail, line)

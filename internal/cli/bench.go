@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/khata-ledger/khata/internal/bench"
 	"github.com/khata-ledger/khata/internal/devpg"
+	"github.com/khata-ledger/khata/internal/kafka"
 	"github.com/khata-ledger/khata/internal/server"
 )
 
@@ -31,6 +33,7 @@ type benchFlags struct {
 	settings              map[string]string
 	maxConns              int32
 	keepFree              int64
+	reach                 kafkaFlags
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -51,6 +54,7 @@ afterwards. At the end it verifies the books. Modes, of which several can be mea
   dup       batches that were posted before, sent again
   balance   reads of a balance whose history grows from 1,000 entries to --history
   pay       payments through the HTTP API, under new keys and then under the same ones again, --clients at once
+  relay     batches, and then how fast a relay publishes them to the Kafka at --kafka, in topics of its own that are removed
   mixed     of a hundred calls 70 posts, 20 balances, 9 duplicates, one batch
   growth    batches until there are --growth-to transfers, measured at --growth-from and every tenfold
   suite     all that has a target, in --rounds rounds, and the table of targets; a quarter of an hour
@@ -103,6 +107,7 @@ With --addr it measures a running server, and what it posts stays there for ever
 	flags.StringVar(&c.Target.PayURL, "pay-url", "", "with --addr: its payment API, with the sandbox and on the same ledger, for pay")
 	flags.StringVar(&c.Target.DSN, "database-url", "", "with --addr: its database, as a role that may make a schema, for --floors, sizes and verify")
 	flags.StringVar(&c.Target.Ledger, "ledger", "bench", "the ledger; it is made if it does not exist")
+	f.reach.flags(cmd)
 	onlyOnCommandLine(cmd, "addr")
 	onlyOnCommandLine(cmd, "database-url")
 	return cmd
@@ -121,8 +126,10 @@ func (a *app) runBench(ctx context.Context, f benchFlags) (err error) {
 	switch {
 	case c.Target.Addr == "" && c.Target.DSN != "":
 		return usagef("--database-url goes with --addr")
+	case slices.Contains(c.Modes, bench.ModeRelay) && (len(f.reach.brokers) == 0 || c.Target.Addr != ""):
+		return usagef("relay needs --kafka, and a database of its own, so no --addr")
 	case c.Target.Addr != "" && c.Target.DSN == "" && c.NeedsDatabase():
-		return usagef("the floors, suite and growth need the database: give --database-url")
+		return usagef("the floors, suite, relay and growth need the database: give --database-url")
 	case c.Target.Addr == "":
 		stop, err := a.startBenchTarget(ctx, f, &c)
 		if err != nil {
@@ -191,6 +198,26 @@ func (a *app) startBenchTarget(ctx context.Context, f benchFlags, c *bench.Confi
 		return nil, err
 	}
 	stops = append(stops, serve.Stop)
+	if len(f.reach.brokers) > 0 {
+		config, err := f.reach.config(a.getenv)
+		if err != nil {
+			return nil, err
+		}
+		topics := kafka.Topics{Prefix: "khata-" + filepath.Base(dir)}
+		c.Target.Relay = func(ctx context.Context) (*bench.Server, error) {
+			client, err := kafka.Connect(ctx, config)
+			if err != nil {
+				return nil, err
+			}
+			defer client.Close()
+			if _, err := kafka.EnsureTopics(ctx, client, kafka.TopicSpec{Topics: topics}); err != nil {
+				return nil, err
+			}
+			args := []string{"relay", "--topic-prefix", topics.Prefix}
+			return bench.StartRelay(ctx, program, append(args, f.reach.args()...), append(a.kafkaEnvironment(environment), "KHATA_DSN="+database.ServiceDSN()))
+		}
+		stops = append(stops, func() error { return kafka.RemoveTopics(context.WithoutCancel(ctx), config, topics) })
+	}
 	c.Target.PayURL = "http://" + serve.PayAddr
 	c.Target.Addr, c.Target.DSN, c.Target.Dir = serve.Addr, database.SuperDSN(), dir
 	c.Target.ServerPID, c.Target.PostmasterPID, c.Target.Ended = serve.PID(), database.PID(), serve.Done()

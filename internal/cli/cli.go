@@ -138,7 +138,7 @@ caller is not known, or may not do this).`,
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(), a.tokenCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
 		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.importCommand(), a.reviewCommand(), a.benchCommand(),
-		a.topicsCommand(),
+		a.topicsCommand(), a.relayCommand(), a.eventsCommand(), a.inboxCommand(),
 		a.versionCommand(),
 	)
 	wrapArgs(root)
@@ -155,6 +155,8 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 	if cmd.HasSubCommands() {
 		check = cobra.NoArgs
+	}
+	if cmd.HasSubCommands() && cmd.RunE == nil { // Some do something themselves.
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 			return usagef("%s needs a subcommand (see %s --help)", cmd.CommandPath(), cmd.CommandPath())
 		}

@@ -299,7 +299,8 @@ func TestVersionAndHelp(t *testing.T) {
 	if alone := khata(t.Context()); alone != root {
 		t.Errorf("khata alone is not khata --help: %+v", alone)
 	}
-	server := []string{"up", "serve", "migrate up", "migrate status", "verify", "token create", "token list", "token revoke", "bench"}
+	server := []string{"up", "serve", "migrate up", "migrate status", "verify", "token create", "token list", "token revoke", "bench", "topics ensure", "topics show",
+		"relay", "relay status", "relay parked list", "relay parked retry", "relay parked skip", "relay rewind", "events"}
 	client := []string{
 		"ledger create", "ledger list", "currency register", "currency list", "account create", "account get", "account list",
 		"account update", "transfer post", "transfer post-atomic", "transfer get", "hold create", "hold capture", "hold void", "hold list",

@@ -51,3 +51,27 @@ func (k *kafkaFlags) config(getenv func(string) string) (kafka.Config, error) {
 	}
 	return c, nil
 }
+
+// args are the flags again, for another process of this program.
+func (k *kafkaFlags) args() []string {
+	args := []string{"--kafka", strings.Join(k.brokers, ",")}
+	if k.tls {
+		args = append(args, "--kafka-tls")
+	}
+	for flag, value := range map[string]string{"--kafka-ca": k.ca, "--kafka-cert": k.cert, "--kafka-key": k.key, "--kafka-sasl": k.sasl} {
+		if value != "" {
+			args = append(args, flag, value)
+		}
+	}
+	return args
+}
+
+// kafkaEnvironment adds to an environment what config reads from this one.
+func (a *app) kafkaEnvironment(environment []string) []string {
+	for _, name := range []string{kafkaUser, kafkaPassword} {
+		if value := a.getenv(name); value != "" {
+			environment = append(environment, name+"="+value)
+		}
+	}
+	return environment
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/shopspring/decimal"
 	"github.com/spf13/cobra"
@@ -17,12 +18,16 @@ import (
 
 func (a *app) upCommand() *cobra.Command {
 	var at addresses
-	var dir string
+	var dir, listen string
+	var reach kafkaFlags
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start everything on this machine: PostgreSQL, schema, server, a demo ledger",
-		Long: `Start everything on this machine: a private PostgreSQL in the data directory, the schema, the server, and a ledger
-"demo" with a few accounts to play with. Ctrl-C stops it; the data stays, and the next "khata up" goes on with it.`,
+		Short: "Start everything on this machine: PostgreSQL, schema, server, events, a demo ledger",
+		Long: `Start everything on this machine: a private PostgreSQL in the data directory, the schema, the server, a Kafka in memory with the relay
+that publishes to it, and a ledger "demo" with a few accounts to play with. Ctrl-C stops it; the data stays, and the next "khata up" goes on
+with it. What is on that Kafka does not stay: at the next start the events of the last two weeks are published again.
+
+With --kafka it publishes to a Kafka of yours instead.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if dir == "" {
@@ -30,9 +35,17 @@ func (a *app) upCommand() *cobra.Command {
 					return err
 				}
 			}
-			return a.up(cmd.Context(), dir, at)
+			events := server.EventsConfig{Listen: listen}
+			if len(reach.brokers) > 0 {
+				if events.Relay.Kafka, err = reach.config(a.getenv); err != nil {
+					return err
+				}
+			}
+			return a.up(cmd.Context(), dir, at, events)
 		},
 	}
+	cmd.Flags().StringVar(&listen, "kafka-listen", "127.0.0.1:7092", "address of the Kafka in memory; empty publishes nothing, unless there is --kafka")
+	reach.flags(cmd)
 	cmd.Flags().StringVar(&dir, "data-dir", "", "where the database lives (default: /var/lib/khata for root, ~/.local/share/khata otherwise)")
 	at.flags(cmd)
 	at.paySandbox = true
@@ -44,7 +57,7 @@ func (a *app) upCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) up(ctx context.Context, dir string, at addresses) (err error) {
+func (a *app) up(ctx context.Context, dir string, at addresses, events server.EventsConfig) (err error) {
 	log := a.logger()
 	database, err := server.StartEmbedded(ctx, devpg.Config{Dir: dir, Logger: log})
 	if err != nil {
@@ -59,11 +72,23 @@ func (a *app) up(ctx context.Context, dir string, at addresses) (err error) {
 	if err := makeDemo(ctx, s.GRPCAddr()); err != nil {
 		return fmt.Errorf("make the demo ledger: %w", err)
 	}
-	a.greet(dir, s, database.ServiceDSN())
+	brokers, failed := "", make(<-chan error)
+	if events.Listen != "" || len(events.Relay.Kafka.Brokers) > 0 {
+		events.Relay.DSN, events.Relay.Logger, events.Relay.Registry = database.ServiceDSN(), log, s.Registry()
+		e, err := server.StartEvents(ctx, events)
+		if err != nil {
+			return fmt.Errorf("start the events: %w", err)
+		}
+		defer e.Stop()
+		brokers, failed = strings.Join(e.Brokers(), ","), e.Failed()
+	}
+	a.greet(dir, s, database.ServiceDSN(), brokers)
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-s.Failed():
+		return err
+	case err := <-failed:
 		return err
 	case <-database.Done():
 		return fmt.Errorf("PostgreSQL has ended: %w (see %s)", database.Err(), database.LogPath())
@@ -99,7 +124,7 @@ func makeDemo(ctx context.Context, address string) error {
 	return err
 }
 
-func (a *app) greet(dir string, s *server.Server, dsn string) {
+func (a *app) greet(dir string, s *server.Server, dsn, brokers string) {
 	khata := os.Args[0]
 	client := khata + " --ledger demo"
 	if s.GRPCAddr() != defaultAddress {
@@ -120,12 +145,17 @@ Take money from a card (card-decline, card-slow-2s, card-charge-then-lose and ot
     -H 'Idempotency-Key: "a-key-for-this-cash-in"' -d '{"to":"wallet:shimul","card":"card-4000","amount":"100.00","currency":"BDT"}'
 `, at)
 	}
+	events, look := "", ""
+	if brokers != "" {
+		events = fmt.Sprintf("  events    %s   (Kafka: topics khata.transfers and khata.accounts)\n", brokers)
+		look = fmt.Sprintf("  %s events --kafka %s --from-beginning\n", khata, brokers)
+	}
 	_, _ = fmt.Fprintf(a.Out, `
 Khata is up.
 
   gRPC      %[1]s   (reflection is on)
   HTTP      http://%[2]s/healthz  /readyz  /metrics
-%[7]s  data      %[3]s
+%[7]s%[9]s  data      %[3]s
   psql      psql "%[4]s"
 
 Try, in another terminal:
@@ -134,8 +164,8 @@ Try, in another terminal:
   %[5]s transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
   %[5]s transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
   %[5]s entries wallet:shimul
-  %[6]s verify --data-dir %[3]s
+%[10]s  %[6]s verify --data-dir %[3]s
 
 Ctrl-C stops it; the data stays.
-%[8]s`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, client, khata, pay, curl)
+%[8]s`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, client, khata, pay, curl, events, look)
 }

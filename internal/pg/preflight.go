@@ -23,7 +23,7 @@ func (u *Unsafe) Error() string { return "this database is not safe: " + strings
 // Preflight checks what must hold before a server may serve from this database: that the schema is this binary's, that it
 // is a primary, and, as *Unsafe, that a commit is on disk when it is answered and that the role cannot rewrite the journal.
 func Preflight(ctx context.Context, pool *pgxpool.Pool) error {
-	if err := checkSchema(ctx, pool); err != nil {
+	if err := CheckSchema(ctx, pool); err != nil {
 		return err
 	}
 	var standby, rewrites bool
@@ -68,7 +68,8 @@ func NotDurable(ctx context.Context, q Queryer) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-func checkSchema(ctx context.Context, pool *pgxpool.Pool) error {
+// CheckSchema checks that the schema of the database is this binary's.
+func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	want, err := SchemaVersion()
 	if err != nil {
 		return err

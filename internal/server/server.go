@@ -82,6 +82,8 @@ type Server struct {
 	http    *http.Server
 	pay     *payment // nil: it is left out
 
+	registry *prometheus.Registry
+
 	grpcListener, httpListener net.Listener
 	failed                     chan error
 	stopWatch                  context.CancelFunc
@@ -93,12 +95,16 @@ type Server struct {
 // collecting it again and again took a sixth of the server's time.
 const gcPercent = 400
 
-// Start checks the database, starts a server and returns while it runs. The context bounds the start only. An error says
-// what to do.
-func Start(ctx context.Context, config Config) (_ *Server, err error) {
+func tuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+}
+
+// Start checks the database, starts a server and returns while it runs. The context bounds the start only. An error says
+// what to do.
+func Start(ctx context.Context, config Config) (_ *Server, err error) {
+	tuneGC()
 	s := &Server{config: config, failed: make(chan error, 3), watched: make(chan struct{})}
 	if err := s.secure(); err != nil {
 		return nil, err
@@ -125,6 +131,7 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 		Name: "khata_calls_denied_total", Help: "Calls that were not let in, by the reason of the error.",
 	}, []string{"reason"})
 	registry.MustRegister(denied)
+	s.registry = registry
 	s.denied = func(code ledger.Code) { denied.WithLabelValues(string(code)).Inc() }
 	s.journal = journal.New(s.pool, journal.Config{Logger: config.Logger, Metrics: journal.NewMetrics(registry)})
 	grpcConfig := grpcapi.Config{Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Logger: config.Logger}
@@ -166,6 +173,9 @@ func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
 // HTTPAddr is the address of health, readiness and metrics.
 func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
+
+// Registry has what /metrics tells; what else runs in the process may add to it.
+func (s *Server) Registry() *prometheus.Registry { return s.registry }
 
 // Failed receives an error if a listener breaks.
 func (s *Server) Failed() <-chan error { return s.failed }
