@@ -8,7 +8,7 @@ SET LOCAL lock_timeout = '3s';
 SELECT pg_advisory_xact_lock(4247, ledger_id) FROM (SELECT ledger_id FROM ledger ORDER BY ledger_id) g; -- as in 0005
 
 -- What makes the event of a change: numbers can be drawn again after an older backup was restored, this is not. The rows from before
--- have none, and go by their number: every backup that can be restored has them.
+-- have none, and go by their number: no event was published of any that a backup from before lacks.
 ALTER TABLE account_change ADD COLUMN change_id uuid;
 ALTER TABLE account_change ALTER change_id SET DEFAULT gen_random_uuid();
 
@@ -76,9 +76,11 @@ CREATE TABLE relay (
     holder      text        NOT NULL DEFAULT '',
     -- By the clock of the database.
     lease_until timestamptz NOT NULL DEFAULT '-infinity',
-    -- What the cursors are about: the id of a Kafka cluster, and the prefix of the topics in it. NULL: whichever comes first.
+    -- What the cursors are about: the id of a Kafka cluster, the prefix of the topics in it, and how many partitions these have, since with
+    -- another number the keys would lie elsewhere. NULL: whichever comes first.
     cluster     text,
-    prefix      text
+    prefix      text,
+    partitions  text
 ) WITH (fillfactor = 50);
 INSERT INTO relay DEFAULT VALUES;
 
@@ -108,7 +110,7 @@ CREATE TABLE relay_parked (
     requested_at timestamptz,
     reason      text,
     -- What became of it; NULL: it waits.
-    outcome     text        CHECK (outcome IN ('published', 'skipped')),
+    outcome     text        CHECK (outcome IN ('published', 'skipped', 'rewound')),
     settled_at  timestamptz,
     CONSTRAINT relay_parked_settled_check CHECK ((outcome IS NULL) = (settled_at IS NULL)),
     CONSTRAINT relay_parked_skip_check CHECK (request <> 'skip' OR reason <> '')

@@ -317,27 +317,46 @@ SELECT l.ledger_id, l.name, r.at::timestamptz AS at
  WHERE r.at IS NOT NULL
  ORDER BY l.ledger_id;
 
--- name: RecordsThrough :one
--- How many records a ledger has through a number.
-SELECT ((SELECT count(*) FROM transfer t WHERE t.ledger_id = @ledger_id AND t.sequence <= @through)
-        + (SELECT count(*) FROM account_change d WHERE d.ledger_id = @ledger_id AND d.sequence <= @through))::bigint AS records;
+-- name: RecordsBetween :one
+-- How many records a ledger has after a number, through another one.
+SELECT ((SELECT count(*) FROM transfer t WHERE t.ledger_id = @ledger_id AND t.sequence > @after AND t.sequence <= @through)
+        + (SELECT count(*) FROM account_change d WHERE d.ledger_id = @ledger_id AND d.sequence > @after AND d.sequence <= @through))::bigint AS records;
 
--- name: LastMarkBefore :one
--- The last mark through which nothing was posted at or after a time; 0 if there is none.
-SELECT coalesce((SELECT m.horizon FROM mark m WHERE m.ledger_id = @ledger_id AND m.latest < @at
-                  ORDER BY m.latest DESC, m.horizon DESC LIMIT 1), 0)::bigint AS horizon;
+-- name: MarkSince :one
+-- The last mark through which nothing was posted at or after a time; or, if it comes later, the one after which there are no more than so
+-- many. 0 if there is none.
+SELECT greatest((SELECT m.horizon FROM mark m WHERE m.ledger_id = @ledger_id AND m.latest < @at
+                  ORDER BY m.latest DESC, m.horizon DESC LIMIT 1),
+                (SELECT m.horizon FROM mark m WHERE m.ledger_id = @ledger_id ORDER BY m.horizon DESC OFFSET @most::integer LIMIT 1), 0)::bigint AS horizon;
 
 -- name: FeedTransfers :many
--- The transfers of a ledger after a number, through another one.
+-- The transfers of a ledger after a number, through another one: so many at most, and of so many bytes, roughly and but for the last one.
+-- Considered is how many there are without the second bound.
 SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
        coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
        coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
        coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
-       coalesce(t.atomic, false)::boolean AS atomic, t.xmin::text::bigint AS xid
-  FROM transfer t
- WHERE t.ledger_id = @ledger_id AND t.sequence > @after AND t.sequence <= @through::bigint
- ORDER BY t.sequence
- LIMIT @at_most;
+       coalesce(t.atomic, false)::boolean AS atomic, 0::bigint AS xid, t.considered::bigint AS considered
+  FROM (SELECT w.*, count(*) OVER () AS considered, sum(w.weight) OVER (ORDER BY w.sequence) - w.weight AS before
+          FROM (SELECT u.*, 400 * cardinality(u.account_nos) + coalesce(octet_length(u.metadata::text), 0) AS weight
+                  FROM transfer u
+                 WHERE u.ledger_id = @ledger_id AND u.sequence > @after AND u.sequence <= @through::bigint
+                 ORDER BY u.sequence
+                 LIMIT @at_most) w) t
+ WHERE t.before < @most_bytes::bigint
+ ORDER BY t.sequence;
+
+-- name: FeedTransfersAt :many
+-- The transfers of these numbers.
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, 0::bigint AS xid
+  FROM (SELECT unnest(@sequences::bigint[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT * FROM transfer u
+                            WHERE u.ledger_id = @ledger_id AND u.sequence = w.wanted OFFSET 0) t
+ ORDER BY t.sequence;
 
 -- name: FeedChanges :many
 -- The changes of accounts of a ledger after a number, through another one, each with the state before it: a version of 0 if it is new.

@@ -19,10 +19,11 @@ SELECT term, holder, CASE WHEN lease_until > clock_timestamp() THEN extract(epoc
   FROM relay;
 
 -- name: RelayAdopt :many
--- Binds the cursors to a cluster and a prefix of topics, if they are bound to none.
-UPDATE relay SET cluster = coalesce(cluster, @cluster::text), prefix = coalesce(prefix, @prefix::text)
+-- Binds the cursors to a cluster, a prefix of topics and their partitions, if they are bound to none.
+UPDATE relay SET cluster = coalesce(cluster, @cluster::text), prefix = coalesce(prefix, @prefix::text),
+       partitions = coalesce(partitions, @partitions::text)
  WHERE term = @term
-RETURNING cluster::text AS cluster, prefix::text AS prefix;
+RETURNING cluster::text AS cluster, prefix::text AS prefix, partitions::text AS partitions;
 
 -- name: RelayCursors :many
 SELECT c.ledger_id, l.name, c.through, c.records, c.moved_at
@@ -50,20 +51,23 @@ ON CONFLICT (ledger_id) DO UPDATE SET through = excluded.through, records = excl
 UPDATE relay SET term = term + 1, holder = '', lease_until = '-infinity' RETURNING term;
 
 -- name: RelayPark :exec
--- Parks events, again where they had been settled and were to be published once more.
-INSERT INTO relay_parked (event_id, ledger_id, sequence, topic, key, type, error)
+-- Parks events, again where they had been settled and were to be published once more. What waits keeps its reason.
+INSERT INTO relay_parked AS p (event_id, ledger_id, sequence, topic, key, type, error)
 SELECT n.event_id, @ledger_id, n.sequence, n.topic, n.key, n.type, NULLIF(n.error, '')
   FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@sequences::bigint[]) AS sequence, unnest(@topics::text[]) AS topic,
                unnest(@keys::text[]) AS key, unnest(@types::text[]) AS type, unnest(@errors::text[]) AS error) n
  ORDER BY n.event_id
 ON CONFLICT (event_id) DO UPDATE
-   SET error = excluded.error, sequence = excluded.sequence, parked_at = clock_timestamp(), request = NULL, requested_at = NULL, reason = NULL,
-       outcome = NULL, settled_at = NULL, topic = excluded.topic, key = excluded.key
- WHERE relay_parked.outcome IS NOT NULL;
+   SET error = CASE WHEN p.outcome IS NULL THEN coalesce(excluded.error, p.error) ELSE excluded.error END,
+       sequence = excluded.sequence, topic = excluded.topic, key = excluded.key, type = excluded.type,
+       parked_at = CASE WHEN p.outcome IS NULL THEN p.parked_at ELSE clock_timestamp() END,
+       request = CASE WHEN p.outcome IS NULL THEN p.request END, requested_at = CASE WHEN p.outcome IS NULL THEN p.requested_at END,
+       reason = CASE WHEN p.outcome IS NULL THEN p.reason END, outcome = NULL, settled_at = NULL;
 
 -- name: RelayParkedKeys :many
--- The keys that are in the way of later events, and what is to be done about each.
-SELECT p.topic, p.key, bool_or(p.request IS NOT NULL)::boolean AS requested
+-- The keys that are in the way of later events, and whether there is something to do about each: somebody has asked, or what was in the
+-- way of the first one is gone.
+SELECT p.topic, p.key, (bool_or(p.request IS NOT NULL) OR (array_agg(p.error ORDER BY p.sequence))[1] IS NULL)::boolean AS due
   FROM relay_parked p WHERE p.outcome IS NULL
  GROUP BY p.topic, p.key;
 
@@ -75,14 +79,24 @@ SELECT p.event_id, p.ledger_id, l.name AS ledger, p.sequence, coalesce(p.error, 
  ORDER BY p.sequence, p.event_id
  LIMIT @at_most;
 
+-- name: RelayRewound :exec
+-- What lies behind the place to which a cursor goes back is published again, and parked again if need be.
+UPDATE relay_parked SET outcome = 'rewound', settled_at = clock_timestamp()
+ WHERE ledger_id = @ledger_id AND sequence > @through AND outcome IS NULL;
+
 -- name: RelaySettle :exec
 UPDATE relay_parked SET outcome = @outcome, settled_at = clock_timestamp()
  WHERE event_id = ANY (@event_ids::text[]) AND outcome IS NULL;
 
 -- name: RelayStillParked :exec
 -- It was tried again, in vain.
-UPDATE relay_parked SET request = NULL, requested_at = NULL, error = @error
+UPDATE relay_parked SET request = NULLIF(request, 'retry'), error = @error
  WHERE event_id = @event_id AND outcome IS NULL;
+
+-- name: RelayTryAlone :exec
+-- They were refused together, and are to be tried one by one.
+UPDATE relay_parked SET error = @error::text, request = 'retry', requested_at = clock_timestamp()
+ WHERE event_id = ANY (@event_ids::text[]) AND outcome IS NULL AND request IS DISTINCT FROM 'skip';
 
 -- name: RelayParked :many
 SELECT p.event_id, l.name AS ledger, p.sequence, p.topic, p.key, p.type, coalesce(p.error, '')::text AS error, p.parked_at,
@@ -112,4 +126,4 @@ SELECT count(*)::bigint AS parked FROM relay_parked WHERE outcome IS NULL;
 
 -- name: RelayUnbind :exec
 -- The cursors are put anew, and belong to no cluster yet.
-UPDATE relay SET cluster = NULL, prefix = NULL;
+UPDATE relay SET cluster = NULL, prefix = NULL, partitions = NULL;

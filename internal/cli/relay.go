@@ -214,7 +214,7 @@ With it a relay is also told where to begin on another Kafka or with other topic
 				}
 			}
 			return db.open(cmd.Context(), func(dsn string) error {
-				if err := server.RewindRelay(cmd.Context(), dsn, ledger.Name(name), at); err != nil {
+				if err := server.RewindRelay(cmd.Context(), dsn, relay.Back{Ledger: ledger.Name(name), Since: at}); err != nil {
 					return err
 				}
 				_, _ = fmt.Fprintln(a.Out, "rewound")

@@ -916,18 +916,23 @@ SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refu
        coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
        coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
        coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
-       coalesce(t.atomic, false)::boolean AS atomic, t.xmin::text::bigint AS xid
-  FROM transfer t
- WHERE t.ledger_id = $1 AND t.sequence > $2 AND t.sequence <= $3::bigint
+       coalesce(t.atomic, false)::boolean AS atomic, 0::bigint AS xid, t.considered::bigint AS considered
+  FROM (SELECT w.ledger_id, w.transfer_id, w.sequence, w.posted_at, w.effective_at, w.refusal, w.refused_account_no, w.account_nos, w.amounts, w.description, w.metadata, w.caller, w.kind, w.origin, w.ordinal, w.ends, w.reserved, w.deadline, w.terms, w.atomic, w.weight, count(*) OVER () AS considered, sum(w.weight) OVER (ORDER BY w.sequence) - w.weight AS before
+          FROM (SELECT u.ledger_id, u.transfer_id, u.sequence, u.posted_at, u.effective_at, u.refusal, u.refused_account_no, u.account_nos, u.amounts, u.description, u.metadata, u.caller, u.kind, u.origin, u.ordinal, u.ends, u.reserved, u.deadline, u.terms, u.atomic, 400 * cardinality(u.account_nos) + coalesce(octet_length(u.metadata::text), 0) AS weight
+                  FROM transfer u
+                 WHERE u.ledger_id = $1 AND u.sequence > $2 AND u.sequence <= $3::bigint
+                 ORDER BY u.sequence
+                 LIMIT $4) w) t
+ WHERE t.before < $5::bigint
  ORDER BY t.sequence
- LIMIT $4
 `
 
 type FeedTransfersParams struct {
-	LedgerID int32
-	After    int64
-	Through  int64
-	AtMost   int32
+	LedgerID  int32
+	After     int64
+	Through   int64
+	AtMost    int32
+	MostBytes int64
 }
 
 type FeedTransfersRow struct {
@@ -951,15 +956,18 @@ type FeedTransfersRow struct {
 	Terms            string
 	Atomic           bool
 	Xid              int64
+	Considered       int64
 }
 
-// The transfers of a ledger after a number, through another one.
+// The transfers of a ledger after a number, through another one: so many at most, and of so many bytes, roughly and but for the last one.
+// Considered is how many there are without the second bound.
 func (q *Queries) FeedTransfers(ctx context.Context, db DBTX, arg FeedTransfersParams) ([]FeedTransfersRow, error) {
 	rows, err := db.Query(ctx, FeedTransfers,
 		arg.LedgerID,
 		arg.After,
 		arg.Through,
 		arg.AtMost,
+		arg.MostBytes,
 	)
 	if err != nil {
 		return nil, err
@@ -968,6 +976,89 @@ func (q *Queries) FeedTransfers(ctx context.Context, db DBTX, arg FeedTransfersP
 	var items []FeedTransfersRow
 	for rows.Next() {
 		var i FeedTransfersRow
+		if err := rows.Scan(
+			&i.TransferID,
+			&i.Sequence,
+			&i.PostedAt,
+			&i.EffectiveAt,
+			&i.Refusal,
+			&i.RefusedAccountNo,
+			&i.AccountNos,
+			&i.Amounts,
+			&i.Description,
+			&i.Metadata,
+			&i.Caller,
+			&i.Kind,
+			&i.Origin,
+			&i.Ordinal,
+			&i.Ends,
+			&i.Reserved,
+			&i.Deadline,
+			&i.Terms,
+			&i.Atomic,
+			&i.Xid,
+			&i.Considered,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const FeedTransfersAt = `-- name: FeedTransfersAt :many
+SELECT t.transfer_id, t.sequence, t.posted_at, t.effective_at, t.refusal, t.refused_account_no, t.account_nos, t.amounts,
+       coalesce(t.description, '')::text AS description, coalesce(t.metadata::text, '')::text AS metadata, t.caller,
+       coalesce(t.kind, '')::text AS kind, coalesce(t.origin, '')::text AS origin, coalesce(t.ordinal, 0)::integer AS ordinal,
+       coalesce(t.ends, false)::boolean AS ends, t.reserved, t.deadline, coalesce(t.terms::text, '')::text AS terms,
+       coalesce(t.atomic, false)::boolean AS atomic, 0::bigint AS xid
+  FROM (SELECT unnest($1::bigint[]) AS wanted) w
+       CROSS JOIN LATERAL (SELECT ledger_id, transfer_id, sequence, posted_at, effective_at, refusal, refused_account_no, account_nos, amounts, description, metadata, caller, kind, origin, ordinal, ends, reserved, deadline, terms, atomic FROM transfer u
+                            WHERE u.ledger_id = $2 AND u.sequence = w.wanted OFFSET 0) t
+ ORDER BY t.sequence
+`
+
+type FeedTransfersAtParams struct {
+	Sequences []int64
+	LedgerID  int32
+}
+
+type FeedTransfersAtRow struct {
+	TransferID       string
+	Sequence         int64
+	PostedAt         time.Time
+	EffectiveAt      *time.Time
+	Refusal          *string
+	RefusedAccountNo *int64
+	AccountNos       []int64
+	Amounts          []decimal.Decimal
+	Description      string
+	Metadata         string
+	Caller           string
+	Kind             string
+	Origin           string
+	Ordinal          int32
+	Ends             bool
+	Reserved         *decimal.Decimal
+	Deadline         *time.Time
+	Terms            string
+	Atomic           bool
+	Xid              int64
+}
+
+// The transfers of these numbers.
+func (q *Queries) FeedTransfersAt(ctx context.Context, db DBTX, arg FeedTransfersAtParams) ([]FeedTransfersAtRow, error) {
+	rows, err := db.Query(ctx, FeedTransfersAt, arg.Sequences, arg.LedgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FeedTransfersAtRow
+	for rows.Next() {
+		var i FeedTransfersAtRow
 		if err := rows.Scan(
 			&i.TransferID,
 			&i.Sequence,
@@ -1162,24 +1253,6 @@ func (q *Queries) LastAccountChange(ctx context.Context, db DBTX, ledgerID int32
 	return items, nil
 }
 
-const LastMarkBefore = `-- name: LastMarkBefore :one
-SELECT coalesce((SELECT m.horizon FROM mark m WHERE m.ledger_id = $1 AND m.latest < $2
-                  ORDER BY m.latest DESC, m.horizon DESC LIMIT 1), 0)::bigint AS horizon
-`
-
-type LastMarkBeforeParams struct {
-	LedgerID int32
-	At       time.Time
-}
-
-// The last mark through which nothing was posted at or after a time; 0 if there is none.
-func (q *Queries) LastMarkBefore(ctx context.Context, db DBTX, arg LastMarkBeforeParams) (int64, error) {
-	row := db.QueryRow(ctx, LastMarkBefore, arg.LedgerID, arg.At)
-	var horizon int64
-	err := row.Scan(&horizon)
-	return horizon, err
-}
-
 const LastSequence = `-- name: LastSequence :one
 SELECT coalesce(pg_sequence_last_value('journal_sequence'::regclass), 0)::bigint AS last
 `
@@ -1336,6 +1409,27 @@ func (q *Queries) LockOrigins(ctx context.Context, db DBTX, hashes []int32) erro
 	return err
 }
 
+const MarkSince = `-- name: MarkSince :one
+SELECT greatest((SELECT m.horizon FROM mark m WHERE m.ledger_id = $1 AND m.latest < $2
+                  ORDER BY m.latest DESC, m.horizon DESC LIMIT 1),
+                (SELECT m.horizon FROM mark m WHERE m.ledger_id = $1 ORDER BY m.horizon DESC OFFSET $3::integer LIMIT 1), 0)::bigint AS horizon
+`
+
+type MarkSinceParams struct {
+	LedgerID int32
+	At       time.Time
+	Most     int32
+}
+
+// The last mark through which nothing was posted at or after a time; or, if it comes later, the one after which there are no more than so
+// many. 0 if there is none.
+func (q *Queries) MarkSince(ctx context.Context, db DBTX, arg MarkSinceParams) (int64, error) {
+	row := db.QueryRow(ctx, MarkSince, arg.LedgerID, arg.At, arg.Most)
+	var horizon int64
+	err := row.Scan(&horizon)
+	return horizon, err
+}
+
 const OpenHolds = `-- name: OpenHolds :many
 SELECT t.transfer_id, h.sequence, h.deadline
   FROM (SELECT o.ledger_id, o.sequence, o.deadline FROM open_hold o
@@ -1388,19 +1482,20 @@ func (q *Queries) OpenHolds(ctx context.Context, db DBTX, arg OpenHoldsParams) (
 	return items, nil
 }
 
-const RecordsThrough = `-- name: RecordsThrough :one
-SELECT ((SELECT count(*) FROM transfer t WHERE t.ledger_id = $1 AND t.sequence <= $2)
-        + (SELECT count(*) FROM account_change d WHERE d.ledger_id = $1 AND d.sequence <= $2))::bigint AS records
+const RecordsBetween = `-- name: RecordsBetween :one
+SELECT ((SELECT count(*) FROM transfer t WHERE t.ledger_id = $1 AND t.sequence > $2 AND t.sequence <= $3)
+        + (SELECT count(*) FROM account_change d WHERE d.ledger_id = $1 AND d.sequence > $2 AND d.sequence <= $3))::bigint AS records
 `
 
-type RecordsThroughParams struct {
+type RecordsBetweenParams struct {
 	LedgerID int32
+	After    int64
 	Through  int64
 }
 
-// How many records a ledger has through a number.
-func (q *Queries) RecordsThrough(ctx context.Context, db DBTX, arg RecordsThroughParams) (int64, error) {
-	row := db.QueryRow(ctx, RecordsThrough, arg.LedgerID, arg.Through)
+// How many records a ledger has after a number, through another one.
+func (q *Queries) RecordsBetween(ctx context.Context, db DBTX, arg RecordsBetweenParams) (int64, error) {
+	row := db.QueryRow(ctx, RecordsBetween, arg.LedgerID, arg.After, arg.Through)
 	var records int64
 	err := row.Scan(&records)
 	return records, err

@@ -11,25 +11,33 @@ import (
 )
 
 const RelayAdopt = `-- name: RelayAdopt :many
-UPDATE relay SET cluster = coalesce(cluster, $1::text), prefix = coalesce(prefix, $2::text)
- WHERE term = $3
-RETURNING cluster::text AS cluster, prefix::text AS prefix
+UPDATE relay SET cluster = coalesce(cluster, $1::text), prefix = coalesce(prefix, $2::text),
+       partitions = coalesce(partitions, $3::text)
+ WHERE term = $4
+RETURNING cluster::text AS cluster, prefix::text AS prefix, partitions::text AS partitions
 `
 
 type RelayAdoptParams struct {
-	Cluster string
-	Prefix  string
-	Term    int64
+	Cluster    string
+	Prefix     string
+	Partitions string
+	Term       int64
 }
 
 type RelayAdoptRow struct {
-	Cluster string
-	Prefix  string
+	Cluster    string
+	Prefix     string
+	Partitions string
 }
 
-// Binds the cursors to a cluster and a prefix of topics, if they are bound to none.
+// Binds the cursors to a cluster, a prefix of topics and their partitions, if they are bound to none.
 func (q *Queries) RelayAdopt(ctx context.Context, db DBTX, arg RelayAdoptParams) ([]RelayAdoptRow, error) {
-	rows, err := db.Query(ctx, RelayAdopt, arg.Cluster, arg.Prefix, arg.Term)
+	rows, err := db.Query(ctx, RelayAdopt,
+		arg.Cluster,
+		arg.Prefix,
+		arg.Partitions,
+		arg.Term,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +45,7 @@ func (q *Queries) RelayAdopt(ctx context.Context, db DBTX, arg RelayAdoptParams)
 	var items []RelayAdoptRow
 	for rows.Next() {
 		var i RelayAdoptRow
-		if err := rows.Scan(&i.Cluster, &i.Prefix); err != nil {
+		if err := rows.Scan(&i.Cluster, &i.Prefix, &i.Partitions); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -166,15 +174,17 @@ func (q *Queries) RelayMine(ctx context.Context, db DBTX, term int64) ([]int64, 
 }
 
 const RelayPark = `-- name: RelayPark :exec
-INSERT INTO relay_parked (event_id, ledger_id, sequence, topic, key, type, error)
+INSERT INTO relay_parked AS p (event_id, ledger_id, sequence, topic, key, type, error)
 SELECT n.event_id, $1, n.sequence, n.topic, n.key, n.type, NULLIF(n.error, '')
   FROM (SELECT unnest($2::text[]) AS event_id, unnest($3::bigint[]) AS sequence, unnest($4::text[]) AS topic,
                unnest($5::text[]) AS key, unnest($6::text[]) AS type, unnest($7::text[]) AS error) n
  ORDER BY n.event_id
 ON CONFLICT (event_id) DO UPDATE
-   SET error = excluded.error, sequence = excluded.sequence, parked_at = clock_timestamp(), request = NULL, requested_at = NULL, reason = NULL,
-       outcome = NULL, settled_at = NULL, topic = excluded.topic, key = excluded.key
- WHERE relay_parked.outcome IS NOT NULL
+   SET error = CASE WHEN p.outcome IS NULL THEN coalesce(excluded.error, p.error) ELSE excluded.error END,
+       sequence = excluded.sequence, topic = excluded.topic, key = excluded.key, type = excluded.type,
+       parked_at = CASE WHEN p.outcome IS NULL THEN p.parked_at ELSE clock_timestamp() END,
+       request = CASE WHEN p.outcome IS NULL THEN p.request END, requested_at = CASE WHEN p.outcome IS NULL THEN p.requested_at END,
+       reason = CASE WHEN p.outcome IS NULL THEN p.reason END, outcome = NULL, settled_at = NULL
 `
 
 type RelayParkParams struct {
@@ -187,7 +197,7 @@ type RelayParkParams struct {
 	Errors    []string
 }
 
-// Parks events, again where they had been settled and were to be published once more.
+// Parks events, again where they had been settled and were to be published once more. What waits keeps its reason.
 func (q *Queries) RelayPark(ctx context.Context, db DBTX, arg RelayParkParams) error {
 	_, err := db.Exec(ctx, RelayPark,
 		arg.LedgerID,
@@ -264,18 +274,19 @@ func (q *Queries) RelayParked(ctx context.Context, db DBTX, arg RelayParkedParam
 }
 
 const RelayParkedKeys = `-- name: RelayParkedKeys :many
-SELECT p.topic, p.key, bool_or(p.request IS NOT NULL)::boolean AS requested
+SELECT p.topic, p.key, (bool_or(p.request IS NOT NULL) OR (array_agg(p.error ORDER BY p.sequence))[1] IS NULL)::boolean AS due
   FROM relay_parked p WHERE p.outcome IS NULL
  GROUP BY p.topic, p.key
 `
 
 type RelayParkedKeysRow struct {
-	Topic     string
-	Key       string
-	Requested bool
+	Topic string
+	Key   string
+	Due   bool
 }
 
-// The keys that are in the way of later events, and what is to be done about each.
+// The keys that are in the way of later events, and whether there is something to do about each: somebody has asked, or what was in the
+// way of the first one is gone.
 func (q *Queries) RelayParkedKeys(ctx context.Context, db DBTX) ([]RelayParkedKeysRow, error) {
 	rows, err := db.Query(ctx, RelayParkedKeys)
 	if err != nil {
@@ -285,7 +296,7 @@ func (q *Queries) RelayParkedKeys(ctx context.Context, db DBTX) ([]RelayParkedKe
 	var items []RelayParkedKeysRow
 	for rows.Next() {
 		var i RelayParkedKeysRow
-		if err := rows.Scan(&i.Topic, &i.Key, &i.Requested); err != nil {
+		if err := rows.Scan(&i.Topic, &i.Key, &i.Due); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -435,6 +446,22 @@ func (q *Queries) RelayRetry(ctx context.Context, db DBTX, eventIds []string) ([
 	return items, nil
 }
 
+const RelayRewound = `-- name: RelayRewound :exec
+UPDATE relay_parked SET outcome = 'rewound', settled_at = clock_timestamp()
+ WHERE ledger_id = $1 AND sequence > $2 AND outcome IS NULL
+`
+
+type RelayRewoundParams struct {
+	LedgerID int32
+	Through  int64
+}
+
+// What lies behind the place to which a cursor goes back is published again, and parked again if need be.
+func (q *Queries) RelayRewound(ctx context.Context, db DBTX, arg RelayRewoundParams) error {
+	_, err := db.Exec(ctx, RelayRewound, arg.LedgerID, arg.Through)
+	return err
+}
+
 const RelaySettle = `-- name: RelaySettle :exec
 UPDATE relay_parked SET outcome = $1, settled_at = clock_timestamp()
  WHERE event_id = ANY ($2::text[]) AND outcome IS NULL
@@ -508,7 +535,7 @@ func (q *Queries) RelayState(ctx context.Context, db DBTX) (RelayStateRow, error
 }
 
 const RelayStillParked = `-- name: RelayStillParked :exec
-UPDATE relay_parked SET request = NULL, requested_at = NULL, error = $1
+UPDATE relay_parked SET request = NULLIF(request, 'retry'), error = $1
  WHERE event_id = $2 AND outcome IS NULL
 `
 
@@ -557,8 +584,24 @@ func (q *Queries) RelayTake(ctx context.Context, db DBTX, arg RelayTakeParams) (
 	return items, nil
 }
 
+const RelayTryAlone = `-- name: RelayTryAlone :exec
+UPDATE relay_parked SET error = $1::text, request = 'retry', requested_at = clock_timestamp()
+ WHERE event_id = ANY ($2::text[]) AND outcome IS NULL AND request IS DISTINCT FROM 'skip'
+`
+
+type RelayTryAloneParams struct {
+	Error    string
+	EventIds []string
+}
+
+// They were refused together, and are to be tried one by one.
+func (q *Queries) RelayTryAlone(ctx context.Context, db DBTX, arg RelayTryAloneParams) error {
+	_, err := db.Exec(ctx, RelayTryAlone, arg.Error, arg.EventIds)
+	return err
+}
+
 const RelayUnbind = `-- name: RelayUnbind :exec
-UPDATE relay SET cluster = NULL, prefix = NULL
+UPDATE relay SET cluster = NULL, prefix = NULL, partitions = NULL
 `
 
 // The cursors are put anew, and belong to no cluster yet.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -20,8 +21,8 @@ type Record struct {
 	Movements []ledger.Movement
 	// Change is nil for a transfer.
 	Change *Change
-	// Fault is why the record of a transfer cannot be read; then only the id and origin of Transfer are there. The guards of the
-	// database let no such record in.
+	// Fault is why the record of a transfer cannot be read: it may be of a kind that this program does not know yet. Then only the id, the
+	// origin and the accounts of Transfer are there.
 	Fault error
 }
 
@@ -87,36 +88,85 @@ const maxNames = 200_000
 // Feed makes one.
 func (j *Journal) Feed() *Feed { return &Feed{journal: j, books: map[int32]*feedBook{}} }
 
-// Records reads up to limit records of a ledger after a number, in the order of decision. Read from number to number it gives every
-// record exactly once, whatever is posted meanwhile: no record that is not there yet will get a number below the last one returned.
-func (f *Feed) Records(ctx context.Context, ledgerID int32, after int64, limit int) ([]Record, error) {
-	var records []Record
-	err := f.journal.read(ctx, "read the journal", func(ctx context.Context) (err error) {
-		records, err = f.records(ctx, ledgerID, after, limit)
-		return err
-	})
-	return records, err
-}
+// ErrUnderWay is that a ledger has records after a number that are not final yet: somebody has drawn numbers, and not committed.
+var ErrUnderWay = errors.New("numbers were drawn that are not committed yet")
 
-func (f *Feed) records(ctx context.Context, ledgerID int32, after int64, limit int) ([]Record, error) {
+const (
+	// gatePatience is how long a Feed waits for those who have drawn numbers. Whoever posts by Khata needs milliseconds.
+	gatePatience = 300 * time.Millisecond
+	// feedBytes bounds what is read at once, roughly: a transfer can have a thousand entries.
+	feedBytes = 8 << 20
+)
+
+// Records reads up to limit records of a ledger after a number, in the order of decision; fewer where they are large. Read from number to
+// number it gives every record exactly once, whatever is posted meanwhile: no record that is not there yet will get a number below the
+// last one returned. It returns ErrUnderWay if there is nothing to return but what others have to finish first.
+func (f *Feed) Records(ctx context.Context, ledgerID int32, after int64, limit int) ([]Record, error) {
 	book := f.books[ledgerID]
 	if book == nil {
 		book = newFeedBook()
 		f.books[ledgerID] = book
 	}
 	// Far behind, the horizon of a while ago will do.
-	if through := book.horizon; through > after {
-		records, err := f.between(ctx, ledgerID, book, after, through, limit)
-		if err != nil || len(records) > 0 {
+	if book.horizon > after {
+		if records, err := f.through(ctx, ledgerID, book, after, limit); err != nil || len(records) > 0 {
 			return records, err
 		}
 	}
-	horizon, err := f.journal.horizon(ctx, ledgerID)
-	if err != nil {
-		return nil, err
+	patient, cancel := context.WithTimeout(ctx, gatePatience)
+	defer cancel()
+	horizon, err := f.journal.horizon(patient, ledgerID)
+	switch {
+	case err == nil:
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return nil, ErrUnderWay
+	default:
+		return nil, f.journal.public(ctx, "read the journal", err)
 	}
 	book.horizon = horizon
-	return f.between(ctx, ledgerID, book, after, horizon, limit)
+	return f.through(ctx, ledgerID, book, after, limit)
+}
+
+// through reads up to the book's horizon.
+func (f *Feed) through(ctx context.Context, ledgerID int32, book *feedBook, after int64, limit int) (records []Record, err error) {
+	err = f.journal.read(ctx, "read the journal", func(ctx context.Context) (err error) {
+		records, err = f.between(ctx, ledgerID, book, after, book.horizon, limit)
+		return err
+	})
+	return records, err
+}
+
+// At reads the records of these numbers of a ledger, as far as they have been read before; in their order.
+func (f *Feed) At(ctx context.Context, ledgerID int32, sequences []int64) (records []Record, err error) {
+	book := newFeedBook()
+	err = f.journal.read(ctx, "read the journal", func(ctx context.Context) error {
+		rows, err := f.journal.sql.FeedTransfersAt(ctx, f.journal.pool, dbsqlc.FeedTransfersAtParams{LedgerID: ledgerID, Sequences: sequences})
+		if err != nil {
+			return err
+		}
+		transfers := make([]dbsqlc.TransfersByIDRow, len(rows))
+		found := map[int64]bool{}
+		for i, row := range rows {
+			transfers[i] = dbsqlc.TransfersByIDRow(row)
+			found[row.Sequence] = true
+		}
+		var changes []dbsqlc.FeedChangesRow
+		for _, sequence := range sequences {
+			if found[sequence] {
+				continue
+			}
+			more, err := f.journal.sql.FeedChanges(ctx, f.journal.pool, dbsqlc.FeedChangesParams{
+				LedgerID: ledgerID, After: sequence - 1, Through: sequence, AtMost: 1,
+			})
+			if err != nil {
+				return err
+			}
+			changes = append(changes, more...)
+		}
+		records, err = f.merge(ctx, ledgerID, book, transfers, changes, math.MaxInt64, len(sequences))
+		return err
+	})
+	return records, err
 }
 
 // between merges transfers and changes in the order of their numbers.
@@ -125,15 +175,15 @@ func (f *Feed) between(ctx context.Context, ledgerID int32, book *feedBook, afte
 	var changes []dbsqlc.FeedChangesRow
 	j, atMost := f.journal, int32(limit) //nolint:gosec // a few thousand
 	b := &pgx.Batch{}
-	pg.Ask(b, &rows, dbsqlc.FeedTransfers, ledgerID, after, through, atMost)
+	pg.Ask(b, &rows, dbsqlc.FeedTransfers, ledgerID, after, through, atMost, int64(feedBytes))
 	pg.Ask(b, &changes, dbsqlc.FeedChanges, ledgerID, after, through, atMost)
 	if err := j.pool.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
 	// What one of the two has left out may come before what the other one has.
 	last := int64(math.MaxInt64)
-	if len(rows) == limit {
-		last = rows[limit-1].Sequence
+	if n := len(rows); n == limit || n > 0 && int(rows[0].Considered) > n {
+		last = rows[n-1].Sequence
 	}
 	if len(changes) == limit {
 		last = min(last, changes[limit-1].Version)
@@ -144,16 +194,26 @@ func (f *Feed) between(ctx context.Context, ledgerID int32, book *feedBook, afte
 	}
 	transfers := make([]dbsqlc.TransfersByIDRow, len(rows))
 	for i, row := range rows {
-		transfers[i] = dbsqlc.TransfersByIDRow(row)
+		transfers[i] = dbsqlc.TransfersByIDRow{
+			TransferID: row.TransferID, Sequence: row.Sequence, PostedAt: row.PostedAt, EffectiveAt: row.EffectiveAt, Refusal: row.Refusal,
+			RefusedAccountNo: row.RefusedAccountNo, AccountNos: row.AccountNos, Amounts: row.Amounts, Description: row.Description,
+			Metadata: row.Metadata, Caller: row.Caller, Kind: row.Kind, Origin: row.Origin, Ordinal: row.Ordinal, Ends: row.Ends,
+			Reserved: row.Reserved, Deadline: row.Deadline, Terms: row.Terms, Atomic: row.Atomic,
+		}
 	}
+	return f.merge(ctx, ledgerID, book, transfers, changes, last, limit)
+}
+
+// merge makes records of rows through a number, so many at most.
+func (f *Feed) merge(ctx context.Context, ledgerID int32, book *feedBook, transfers []dbsqlc.TransfersByIDRow, changes []dbsqlc.FeedChangesRow, last int64, limit int) ([]Record, error) {
 	if missing := book.names.missing(transfers); len(missing) > 0 {
-		accounts, err := j.sql.AccountIDs(ctx, j.pool, dbsqlc.AccountIDsParams{LedgerID: ledgerID, AccountNos: missing})
+		accounts, err := f.journal.sql.AccountIDs(ctx, f.journal.pool, dbsqlc.AccountIDsParams{LedgerID: ledgerID, AccountNos: missing})
 		if err != nil {
 			return nil, err
 		}
 		book.remember(accounts)
 	}
-	records := make([]Record, 0, len(rows)+len(changes))
+	records := make([]Record, 0, len(transfers)+len(changes))
 	for len(transfers) > 0 || len(changes) > 0 {
 		var r Record
 		if len(changes) == 0 || len(transfers) > 0 && transfers[0].Sequence < changes[0].Version {
@@ -175,7 +235,10 @@ func (b *feedBook) decided(row dbsqlc.TransfersByIDRow) Record {
 	t, err := b.names.transfer(row)
 	if err != nil {
 		spec := ledger.TransferSpec{ID: ledger.TransferID(row.TransferID), Terms: &ledger.Terms{Origin: ledger.TransferID(row.Origin)}}
-		return Record{Sequence: row.Sequence, Transfer: &ledger.Transfer{TransferSpec: spec, Sequence: row.Sequence}, Fault: err}
+		for _, no := range row.AccountNos {
+			spec.Entries = append(spec.Entries, ledger.Entry{Account: b.names[no].id})
+		}
+		return Record{Sequence: row.Sequence, Transfer: &ledger.Transfer{TransferSpec: spec, Sequence: row.Sequence, PostedAt: row.PostedAt}, Fault: err}
 	}
 	return Record{Sequence: row.Sequence, Transfer: t, Movements: t.Movements(b.typeOf)}
 }
@@ -205,15 +268,20 @@ func change(row dbsqlc.FeedChangesRow) *Change {
 	return c
 }
 
-// Since is a number of a ledger after which all lies that was recorded at or after a time, and how many records come before it.
-func (f *Feed) Since(ctx context.Context, ledgerID int32, at time.Time) (through, records int64, err error) {
-	j := f.journal
-	err = j.read(ctx, "look for a time in the journal", func(ctx context.Context) error {
-		if through, err = j.sql.LastMarkBefore(ctx, j.pool, dbsqlc.LastMarkBeforeParams{LedgerID: ledgerID, At: at}); err != nil {
-			return err
-		}
-		records, err = j.sql.RecordsThrough(ctx, j.pool, dbsqlc.RecordsThroughParams{LedgerID: ledgerID, Through: through})
+// Since is a number of a ledger after which all lies that was recorded at or after a time; or, if it is higher, one after which there are
+// no more than some so many records. It does not take long.
+func (f *Feed) Since(ctx context.Context, ledgerID int32, at time.Time, most int) (through int64, err error) {
+	const transfersPerMark = 256
+	err = f.journal.read(ctx, "look for a time in the journal", func(ctx context.Context) (err error) {
+		through, err = f.journal.sql.MarkSince(ctx, f.journal.pool, dbsqlc.MarkSinceParams{
+			LedgerID: ledgerID, At: at, Most: int32(min(most/transfersPerMark, math.MaxInt32)), //nolint:gosec // It is bounded.
+		})
 		return err
 	})
-	return through, records, err
+	return through, err
+}
+
+// Count counts the records of a ledger after a number, through another one. It reads their index, and takes as long as that does.
+func (f *Feed) Count(ctx context.Context, ledgerID int32, after, through int64) (int64, error) {
+	return f.journal.sql.RecordsBetween(ctx, f.journal.pool, dbsqlc.RecordsBetweenParams{LedgerID: ledgerID, After: after, Through: through})
 }

@@ -65,10 +65,11 @@ func TestPlans(t *testing.T) {
 		"BalancesByTime": {dbsqlc.BalancesByTime, []any{
 			true, int64(math.MaxInt64), accountIDs, int64(n), one, []int64{int64(n)}, []int64{math.MaxInt64}, time.Now(),
 		}},
-		"FeedTransfers":    {dbsqlc.FeedTransfers, []any{one, int64(n / 2), int64(math.MaxInt64), int32(10)}},
+		"FeedTransfers":    {dbsqlc.FeedTransfers, []any{one, int64(n / 2), int64(math.MaxInt64), int32(10), int64(1 << 20)}},
+		"FeedTransfersAt":  {dbsqlc.FeedTransfersAt, []any{numbers, one}},
 		"FeedChanges":      {dbsqlc.FeedChanges, []any{one, int64(n / 2), int64(math.MaxInt64), int32(10)}},
 		"LedgersAfter":     {dbsqlc.LedgersAfter, []any{[]int32{one}, []int64{n / 2}}},
-		"LastMarkBefore":   {dbsqlc.LastMarkBefore, []any{one, time.Now()}},
+		"MarkSince":        {dbsqlc.MarkSince, []any{one, time.Now(), int32(10)}},
 		"EntriesAscending": {dbsqlc.EntriesAscending, []any{one, int64(1), int64(0), int16(0), int64(math.MaxInt64), int32(10)}},
 		"EntriesDescending": {dbsqlc.EntriesDescending, []any{
 			one, int64(1), int64(math.MaxInt64), int16(math.MaxInt16), int64(math.MaxInt64), int32(10),

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,12 @@ type event struct {
 
 // place is a key of a topic: where order is kept.
 type place struct{ topic, key string }
+
+// size is roughly how many bytes it takes.
+func (e *event) size() int64 {
+	const headers = 250
+	return int64(len(e.record.Key) + len(e.record.Value) + headers)
+}
 
 func (e *event) place() place { return place{e.record.Topic, string(e.record.Key)} }
 
@@ -114,6 +121,13 @@ func (t Topics) appendEvents(events []event, name ledger.Name, r journal.Record)
 		e.encode(&khatav1.TransferEvent{Transfer: wire.Transfer(name, record)})
 	}
 	events = append(events, e)
+	if r.Fault != nil { // What it did to which account, nobody knows yet; but what comes later has to wait for it.
+		for _, account := range accountsOf(record) {
+			e := of.event(t.Accounts, account, factMoved, eventID(name, factMoved, string(record.ID), account), account)
+			e.fault = r.Fault
+			events = append(events, e)
+		}
+	}
 	for i, m := range r.Movements {
 		account := string(m.Account)
 		e := of.event(t.Accounts, account, factMoved, eventID(name, factMoved, string(record.ID), account), account)
@@ -121,6 +135,15 @@ func (t Topics) appendEvents(events []event, name ledger.Name, r journal.Record)
 		events = append(events, e)
 	}
 	return events
+}
+
+func accountsOf(t *ledger.Transfer) (ids []string) {
+	for _, e := range t.Entries {
+		if id := string(e.Account); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // movement is what the event of a movement carries.

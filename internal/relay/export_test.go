@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/khata-ledger/khata/internal/journal"
@@ -27,7 +28,7 @@ type Publisher struct {
 
 // NewPublisher makes one.
 func NewPublisher(t testing.TB, options []kgo.Opt, topics Topics) Publisher {
-	p := Publisher{newPublisher(options, topics.Prefix, 1<<20), topics}
+	p := Publisher{newPublisher(options, topics.Prefix, 1<<20, func(context.Context) error { return nil }), topics}
 	t.Cleanup(p.close)
 	return p
 }
@@ -62,4 +63,38 @@ func (p Publisher) Begin(name ledger.Name, records []journal.Record) (commit fun
 		return func() error { return err }
 	}
 	return func() error { return p.client.EndTransaction(ctx, kgo.TryCommit) }
+}
+
+// PublishInTerm publishes the events of records as a relay would that has just begun in this term.
+func (r *Relay) PublishInTerm(ctx context.Context, term int64, name ledger.Name, records []journal.Record) error {
+	p := newPublisher(r.config.Kafka, r.config.Topics.Prefix, 1<<20, func(ctx context.Context) error {
+		return r.inTerm(ctx, term, func(pgx.Tx) error { return nil })
+	})
+	defer p.close()
+	return p.publish(ctx, Publisher{p, r.config.Topics}.events(name, records))
+}
+
+// ErrDeposed is that a term is over.
+var ErrDeposed = errDeposed
+
+// BatchSizes cuts records into batches of so many bytes, and gives the size of each, and that of the largest record.
+func BatchSizes(topics Topics, most int64, records []journal.Record) (sizes []int64, largest int64) {
+	l := &leader{Relay: New(Config{Topics: topics})}
+	for _, r := range records {
+		size := int64(0)
+		for _, e := range topics.appendEvents(nil, "main", r) {
+			size += e.size()
+		}
+		largest = max(largest, size)
+	}
+	for len(records) > 0 {
+		l.bytes.Store(most)
+		b := l.nextBatch(journal.Unread{Ledger: "main"}, 0, &records)
+		size := int64(0)
+		for _, e := range b.events {
+			size += e.size()
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes, largest
 }

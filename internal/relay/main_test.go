@@ -2,6 +2,8 @@ package relay_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"os"
@@ -140,13 +142,26 @@ type running struct {
 	err   error
 }
 
-// relay starts one, with a short lease. change may be nil.
-func (w *world) relay(t *testing.T, name string, change func(*relay.Config)) *running {
+// config is that of a relay with a short lease.
+func (w *world) config(t *testing.T, name string) relay.Config {
 	t.Helper()
-	config := relay.Config{
+	return relay.Config{
 		Journal: w.Journal, Pool: w.pool, Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.Brokers()...)}, Topics: w.topics,
 		Name: name, Lease: time.Second, Logger: logger(t).With("relay", name),
 	}
+}
+
+// noise is text of so many bytes that does not compress.
+func noise(n int) string {
+	random := make([]byte, n/2)
+	_, _ = rand.Read(random)
+	return hex.EncodeToString(random)
+}
+
+// relay starts one, with a short lease. change may be nil.
+func (w *world) relay(t *testing.T, name string, change func(*relay.Config)) *running {
+	t.Helper()
+	config := w.config(t, name)
 	if change != nil {
 		change(&config)
 	}

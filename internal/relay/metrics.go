@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,7 +30,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		leader:   gauge("khata_relay_leader", "1 if this relay has the lease and publishes."),
-		oldest:   gauge("khata_relay_oldest_unpublished_seconds", "Age of the oldest record of the journal that is not published; 0 if all are. Every relay tells it, at work or not."),
+		oldest:   gauge("khata_relay_oldest_unpublished_seconds", "Age of the oldest record of the journal that is not published; 0 if all are. Every relay tells it, at work or not; NaN if the database does not answer."),
 		waiting:  gauge("khata_relay_parked", "Events that Kafka has refused, and those behind them, that wait for somebody: khata relay parked."),
 		records:  counter("khata_relay_records_total", "Records of the journal that were published, those that were published again included."),
 		events:   counter("khata_relay_events_total", "Events that were sent: one or more of each record."),
@@ -57,6 +58,21 @@ func (m *Metrics) leads(yes bool) {
 func (m *Metrics) failed() {
 	if m != nil {
 		m.failures.Inc()
+	}
+}
+
+// unknown is for an alarm: an age that nobody knows must not look like none.
+func (m *Metrics) unknown() {
+	if m != nil {
+		m.oldest.Set(math.NaN())
+		m.waiting.Set(math.NaN())
+	}
+}
+
+// sent counts events that had been parked.
+func (m *Metrics) sent(events int) {
+	if m != nil {
+		m.events.Add(float64(events))
 	}
 }
 

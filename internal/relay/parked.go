@@ -41,92 +41,150 @@ func (l *leader) park(ctx context.Context, tx pgx.Tx, ledgerID int32, parked []p
 	return l.sql.RelayPark(ctx, tx, args)
 }
 
-// settle does what was asked for about parked events, and lets those go on that are in nobody's way any more.
-func (l *leader) settle(ctx context.Context) error {
+// settle does what was asked for about parked events, and lets those go on that are in nobody's way any more, some at a time. It reports
+// whether there is more to do.
+func (l *leader) settle(ctx context.Context) (more bool, err error) {
 	keys, err := l.sql.RelayParkedKeys(ctx, l.config.Pool)
 	if err != nil {
-		return err
+		return false, err
 	}
+	parked := map[place]bool{}
 	for _, key := range keys {
-		if !key.Requested {
+		at := place{key.Topic, key.Key}
+		parked[at] = true
+		if !key.Due {
 			continue
 		}
-		if err := l.settleKey(ctx, place{key.Topic, key.Key}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// settleBatch is how many parked events of a key are looked at at once.
-const settleBatch = 500
-
-// settleKey goes through what is parked at a place in order, up to the first event that nobody has asked for, or that Kafka still does
-// not take.
-func (l *leader) settleKey(ctx context.Context, at place) error {
-	for {
-		rows, err := l.sql.RelayParkedOf(ctx, l.config.Pool, dbsqlc.RelayParkedOfParams{Topic: at.topic, Key: at.key, AtMost: settleBatch})
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 {
-			delete(l.blocked, at)
-			return nil
-		}
-		for _, row := range rows {
-			goOn, err := l.settleOne(ctx, row)
-			if err != nil || !goOn {
-				return err
-			}
-		}
-	}
-}
-
-// settleOne settles one event. It returns false if those behind it still have to wait.
-func (l *leader) settleOne(ctx context.Context, row dbsqlc.RelayParkedOfRow) (goOn bool, err error) {
-	outcome := "published"
-	switch {
-	case row.Request == "skip":
-		outcome = "skipped"
-	case row.Request == "" && row.Error != "":
-		return false, nil
-	default:
-		e, err := l.eventOf(ctx, row)
-		if err == nil {
-			err = e.fault
-		}
-		if err == nil {
-			err = l.publisher.publishAlone(ctx, e)
-		}
-		var no refused
-		if errors.As(err, &no) || err != nil && e.fault != nil {
-			return false, l.inTerm(ctx, l.term, func(tx pgx.Tx) error {
-				return l.sql.RelayStillParked(ctx, tx, dbsqlc.RelayStillParkedParams{Error: new(err.Error()), EventID: row.EventID})
-			})
-		}
+		moreHere, err := l.settleKey(ctx, at)
 		if err != nil {
 			return false, err
 		}
+		more = more || moreHere
 	}
-	return true, l.inTerm(ctx, l.term, func(tx pgx.Tx) error {
-		return l.sql.RelaySettle(ctx, tx, dbsqlc.RelaySettleParams{Outcome: &outcome, EventIds: []string{row.EventID}})
-	})
+	for at := range l.blocked {
+		if !parked[at] {
+			delete(l.blocked, at)
+		}
+	}
+	return more, nil
 }
 
-// eventOf makes the event of a parked row again, from the journal.
-func (l *leader) eventOf(ctx context.Context, row dbsqlc.RelayParkedOfRow) (event, error) {
-	records, err := l.config.Journal.Feed().Records(ctx, row.LedgerID, row.Sequence-1, 1)
-	if err != nil {
-		return event{}, err
+// settleBatch is how many parked events of a key are settled at once.
+const settleBatch = 2000
+
+// settleKey settles the first events of a place: one that was refused before and is asked for, or those that only waited behind it. It
+// reports whether there may be more.
+func (l *leader) settleKey(ctx context.Context, at place) (more bool, err error) {
+	rows, err := l.sql.RelayParkedOf(ctx, l.config.Pool, dbsqlc.RelayParkedOfParams{Topic: at.topic, Key: at.key, AtMost: settleBatch})
+	if err != nil || len(rows) == 0 {
+		return false, err
 	}
-	if len(records) == 1 && records[0].Sequence == row.Sequence {
-		for _, e := range l.config.Topics.appendEvents(nil, ledger.Name(row.Ledger), records[0]) {
-			if e.id == row.EventID {
-				return e, nil
+	switch first := rows[0]; {
+	case first.Request == "skip":
+		return true, l.settled(ctx, "skipped", first.EventID)
+	case first.Error != "" && first.Request == "":
+		return false, nil
+	case first.Error != "":
+		rows = rows[:1]
+	default: // Up to the next one that is for people.
+		for i, row := range rows {
+			if row.Error != "" || row.Request == "skip" {
+				rows = rows[:i]
+				break
 			}
 		}
 	}
-	return event{}, fmt.Errorf("the journal has no record %d of ledger %s that event %s was made of", row.Sequence, row.Ledger, row.EventID)
+	events, missing, err := l.eventsOf(ctx, at, rows)
+	if err != nil {
+		return false, err
+	}
+	if len(events) > 0 {
+		var no refused
+		err := l.sendParked(ctx, events)
+		switch {
+		case errors.As(err, &no) && len(events) == 1:
+			return false, l.stillParked(ctx, rows[0].EventID, err)
+		case errors.As(err, &no): // One of them; they are tried one by one.
+			return true, l.stillParkedAll(ctx, rows[:len(events)], err)
+		case err != nil:
+			return false, err
+		}
+		var ids []string
+		for _, row := range rows[:len(events)] {
+			ids = append(ids, row.EventID)
+		}
+		if err := l.settled(ctx, "published", ids...); err != nil {
+			return false, err
+		}
+		l.config.Metrics.sent(len(events))
+	}
+	if missing != nil {
+		return false, l.stillParked(ctx, rows[len(events)].EventID, missing)
+	}
+	return true, nil
+}
+
+func (l *leader) sendParked(ctx context.Context, events []event) error {
+	if len(events) == 1 {
+		return l.publisher.publishAlone(ctx, events[0])
+	}
+	return l.publisher.publish(ctx, events)
+}
+
+func (l *leader) settled(ctx context.Context, outcome string, ids ...string) error {
+	return l.inTerm(ctx, l.term, func(tx pgx.Tx) error {
+		return l.sql.RelaySettle(ctx, tx, dbsqlc.RelaySettleParams{Outcome: &outcome, EventIds: ids})
+	})
+}
+
+func (l *leader) stillParked(ctx context.Context, id string, why error) error {
+	text := why.Error()
+	return l.inTerm(ctx, l.term, func(tx pgx.Tx) error {
+		return l.sql.RelayStillParked(ctx, tx, dbsqlc.RelayStillParkedParams{Error: &text, EventID: id})
+	})
+}
+
+// stillParkedAll makes events that were refused together ones that are tried alone.
+func (l *leader) stillParkedAll(ctx context.Context, rows []dbsqlc.RelayParkedOfRow, why error) error {
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.EventID
+	}
+	return l.inTerm(ctx, l.term, func(tx pgx.Tx) error {
+		return l.sql.RelayTryAlone(ctx, tx, dbsqlc.RelayTryAloneParams{Error: "refused together with others: " + why.Error(), EventIds: ids})
+	})
+}
+
+// eventsOf makes the events of parked rows again, from the journal, as far as that goes: missing is why not of the next one. What is
+// found is what belongs to the place: of a record that could not be read before, the fact may be another one than was thought.
+func (l *leader) eventsOf(ctx context.Context, at place, rows []dbsqlc.RelayParkedOfRow) (events []event, missing, err error) {
+	sequences := make([]int64, len(rows))
+	for i, row := range rows {
+		sequences[i] = row.Sequence
+	}
+	records, err := l.config.Journal.Feed().At(ctx, rows[0].LedgerID, sequences)
+	if err != nil {
+		return nil, nil, err
+	}
+	found := map[int64]event{}
+	for _, r := range records {
+		for _, e := range l.config.Topics.appendEvents(nil, ledger.Name(rows[0].Ledger), r) {
+			if e.place() == at {
+				found[r.Sequence] = e
+			}
+		}
+	}
+	for _, row := range rows {
+		e, ok := found[row.Sequence]
+		switch {
+		case !ok:
+			return events, fmt.Errorf("the journal has no record %d of ledger %s that makes an event with key %s for topic %s", row.Sequence, row.Ledger, at.key, at.topic), nil
+		case e.fault != nil:
+			return events, e.fault, nil
+		}
+		events = append(events, e)
+	}
+	return events, nil, nil
 }
 
 // Parked is an event that is not published: Kafka has refused it, or an earlier one of its topic and key.
@@ -143,7 +201,7 @@ type Parked struct {
 	// Request is what was asked for, "retry" or "skip", and Reason what was said with it.
 	Request string `json:"request,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// Outcome is what became of it, "published" or "skipped"; empty while it waits.
+	// Outcome is what became of it, "published", "skipped" or "rewound"; empty while it waits.
 	Outcome   string     `json:"outcome,omitempty"`
 	SettledAt *time.Time `json:"settled_at,omitempty"`
 }

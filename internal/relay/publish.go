@@ -15,10 +15,10 @@ import (
 const (
 	// transactionTimeout is after how long Kafka aborts a transaction of a relay that says nothing more. Until then readers of committed
 	// records wait at it; a relay that takes over aborts it at once.
-	transactionTimeout = 15 * time.Second
+	transactionTimeout = 60 * time.Second
 	// publishPatience bounds a transaction as a whole. A relay that cannot reach Kafka for so long gives up its lease: another one may
 	// have a better network.
-	publishPatience = 30 * time.Second
+	publishPatience = 40 * time.Second
 )
 
 // largest is what a client takes of an event that is sent alone: whether it is too large is for Kafka to say.
@@ -29,11 +29,13 @@ type publisher struct {
 	options []kgo.Opt
 	// maxBatch is the most bytes of a batch of events: one that is larger than its topic takes would be refused as a whole.
 	maxBatch int32
-	client   *kgo.Client
+	// mine reports whether the term is still ours.
+	mine   func(context.Context) error
+	client *kgo.Client
 }
 
-func newPublisher(options []kgo.Opt, prefix string, maxBatch int32) *publisher {
-	return &publisher{maxBatch: maxBatch, options: append([]kgo.Opt{
+func newPublisher(options []kgo.Opt, prefix string, maxBatch int32, mine func(context.Context) error) *publisher {
+	return &publisher{maxBatch: maxBatch, mine: mine, options: append([]kgo.Opt{
 		kgo.TransactionalID("khata-relay-" + prefix),
 		kgo.TransactionTimeout(transactionTimeout),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -46,7 +48,9 @@ func newPublisher(options []kgo.Opt, prefix string, maxBatch int32) *publisher {
 	}, options...)}
 }
 
-// start fences whoever used the transactional id before: what they have under way is aborted when it returns.
+// start fences whoever used the transactional id before: what they have under way is aborted when it returns. Whoever has taken over
+// meanwhile is fenced, too, and would be by a relay whose time is over; so only then is it asked whose time it is. Who takes over after that
+// fences in turn.
 func (p *publisher) start(ctx context.Context, maxBatch int32) error {
 	p.close()
 	client, err := kgo.NewClient(append(slices.Clip(p.options), kgo.ProducerBatchMaxBytes(maxBatch))...)
@@ -57,6 +61,10 @@ func (p *publisher) start(ctx context.Context, maxBatch int32) error {
 	if _, _, err := client.ProducerID(ctx); err != nil {
 		p.close()
 		return fmt.Errorf("begin to publish: %w", err)
+	}
+	if err := p.mine(ctx); err != nil {
+		p.close()
+		return err
 	}
 	return nil
 }
@@ -132,7 +140,7 @@ func (p *publisher) transaction(ctx context.Context, events []event) error {
 		p.client.Produce(context.WithoutCancel(ctx), events[i].record, promise)
 	}
 	if err := p.client.Flush(ctx); err != nil {
-		return fmt.Errorf("publish: %w", context.Cause(ctx))
+		return fmt.Errorf("publish %d events: %w", len(events), context.Cause(ctx))
 	}
 	mu.Lock()
 	failed := first

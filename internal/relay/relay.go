@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -58,6 +61,8 @@ type Relay struct {
 	config Config
 	sql    *dbsqlc.Queries
 	log    *slog.Logger
+	// bytes is the most of a transaction: less after one that has failed, whatever the reason. Kafka has to take it in time.
+	bytes atomic.Int64
 }
 
 // New makes a relay; Run is what works.
@@ -71,7 +76,9 @@ func New(config Config) *Relay {
 	if config.Window == 0 {
 		config.Window = 10_000
 	}
-	return &Relay{config: config, sql: dbsqlc.New(), log: config.Logger}
+	r := &Relay{config: config, sql: dbsqlc.New(), log: config.Logger}
+	r.bytes.Store(mostBytes)
+	return r
 }
 
 const (
@@ -85,7 +92,9 @@ const (
 // come back. It returns an error only for what waiting does not mend: cursors that belong to another cluster.
 func (r *Relay) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	measured := periodic.Job{Name: "measure what is not published", Every: time.Second, Do: r.measure, Log: r.log}.Start(ctx)
+	measured := periodic.Job{
+		Name: "measure what is not published", Every: time.Second, Do: r.measure, Failed: r.config.Metrics.unknown, Log: r.log,
+	}.Start(ctx)
 	defer measured()
 	defer stop()
 	pause := firstPause
@@ -121,12 +130,17 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// MisplacedError says that the cursors belong to another cluster or other topics: to go on from them would leave out of these what was
-// published there.
-type MisplacedError struct{ cluster, prefix, wantCluster, wantPrefix string }
+// MisplacedError says that the cursors belong to another cluster, other topics or another number of partitions: to go on from them would
+// leave out what was published there, or part a key from its past.
+type MisplacedError struct{ cluster, prefix, wantCluster, wantPrefix, partitions, wantPartitions string }
 
 // Error implements error.
 func (e *MisplacedError) Error() string {
+	if e.cluster == e.wantCluster && e.prefix == e.wantPrefix {
+		return fmt.Sprintf("the topics %s.* had %s partitions, and now have %s: keys lie elsewhere than their events of before, and their order is lost. "+
+			"Make topics with another prefix; or, where no consumer needs the order of the past, run khata relay rewind --since NOW and start the relay again",
+			e.prefix, e.partitions, e.wantPartitions)
+	}
 	return fmt.Sprintf("what is published is known of topics %s.* of Kafka cluster %s, and this relay is to publish to %s.* of cluster %s: "+
 		"say where to begin there with khata relay rewind --to-beginning or --since, or give the brokers and the prefix of before",
 		e.prefix, e.cluster, e.wantPrefix, e.wantCluster)
@@ -167,29 +181,34 @@ func (r *Relay) begin(ctx context.Context, term int64) (*publisher, error) {
 		return nil, err
 	}
 	defer client.Close()
-	maxBatch := int32(1 << 30)
+	maxBatch := int32(2 << 20) // Larger ones gain nothing.
+	var partitions []string
 	for _, topic := range []string{r.config.Topics.Transfers, r.config.Topics.Accounts} {
 		settings, err := kafka.TopicSettings(ctx, client, topic)
 		if err != nil {
 			return nil, err
 		}
-		maxBatch = min(maxBatch, int32(settings.MaxMessageBytes)) //nolint:gosec // Kafka's own type
+		maxBatch = int32(min(int64(maxBatch), int64(settings.MaxMessageBytes)))
+		partitions = append(partitions, strconv.Itoa(settings.Partitions))
 	}
+	layout := strings.Join(partitions, " and ")
 	cluster, err := kafka.ClusterID(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	p := newPublisher(r.config.Kafka, r.config.Topics.Prefix, maxBatch)
+	p := newPublisher(r.config.Kafka, r.config.Topics.Prefix, maxBatch, func(ctx context.Context) error {
+		return r.inTerm(ctx, term, func(pgx.Tx) error { return nil })
+	})
 	if err := p.start(ctx, p.maxBatch); err != nil {
 		return nil, err
 	}
-	bound, err := r.sql.RelayAdopt(ctx, r.config.Pool, dbsqlc.RelayAdoptParams{Cluster: cluster, Prefix: r.config.Topics.Prefix, Term: term})
+	bound, err := r.sql.RelayAdopt(ctx, r.config.Pool, dbsqlc.RelayAdoptParams{Cluster: cluster, Prefix: r.config.Topics.Prefix, Partitions: layout, Term: term})
 	switch {
 	case err != nil:
 	case len(bound) == 0:
 		err = errDeposed
-	case bound[0].Cluster != cluster || bound[0].Prefix != r.config.Topics.Prefix:
-		err = &MisplacedError{bound[0].Cluster, bound[0].Prefix, cluster, r.config.Topics.Prefix}
+	case bound[0].Cluster != cluster || bound[0].Prefix != r.config.Topics.Prefix || bound[0].Partitions != layout:
+		err = &MisplacedError{bound[0].Cluster, bound[0].Prefix, cluster, r.config.Topics.Prefix, bound[0].Partitions, layout}
 	}
 	if err != nil {
 		p.close()
@@ -230,6 +249,8 @@ type leader struct {
 	published cursor
 	// blocked are the places at which something is parked.
 	blocked map[place]bool
+	// refusals counts the events that Kafka has refused one after the other.
+	refusals int
 }
 
 func (l *leader) load(ctx context.Context) error {
@@ -272,31 +293,49 @@ func (l *leader) run(ctx context.Context) error {
 	}()
 	ticker := time.NewTicker(settleEvery)
 	defer ticker.Stop()
-	for {
+	for settling := false; ; {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ticker.C:
-			if len(l.blocked) > 0 {
-				if err := l.settle(ctx); err != nil {
-					return err
-				}
-			}
+			settling = len(l.blocked) > 0
 		case b := <-batches:
 			if err := l.publish(ctx, b); err != nil {
+				return err
+			}
+		case <-next(settling):
+		}
+		if settling { // In turn with what is new: nobody else waits for a key with many events.
+			var err error
+			if settling, err = l.settle(ctx); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// eventsPerBatch bounds a batch where transfers are large: each makes an event for every account in it.
-const eventsPerBatch = 60_000
+// next is ready at once, or never.
+func next(now bool) <-chan struct{} {
+	if !now {
+		return nil
+	}
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
+const (
+	// mostBytes and leastBytes bound a transaction; one event may have more.
+	mostBytes, leastBytes = 16 << 20, 256 << 10
+	// underWayEvery is how often to look again whether a ledger's numbers have been committed, and sayEvery how often to say that they are not.
+	underWayEvery, sayEvery = 500 * time.Millisecond, time.Minute
+)
 
 // read reads the ledgers from where they are on, in turn, and makes events of what is there.
 func (l *leader) read(ctx context.Context, read cursor, out chan<- batch) error {
 	feed := l.config.Journal.Feed()
-	limit := l.config.Window
+	later := map[int32]time.Time{} // when to look at a ledger again that has something under way
+	var said time.Time
 	for {
 		unread, err := feed.Unread(ctx, read)
 		if err != nil {
@@ -304,28 +343,32 @@ func (l *leader) read(ctx context.Context, read cursor, out chan<- batch) error 
 		}
 		idle := true
 		for _, u := range unread {
-			records, err := feed.Records(ctx, u.LedgerID, read[u.LedgerID], limit)
+			if time.Now().Before(later[u.LedgerID]) {
+				continue
+			}
+			records, err := feed.Records(ctx, u.LedgerID, read[u.LedgerID], l.config.Window)
+			if errors.Is(err, journal.ErrUnderWay) {
+				later[u.LedgerID] = time.Now().Add(underWayEvery)
+				if time.Since(u.Since) > 10*time.Second && time.Since(said) > sayEvery {
+					said = time.Now()
+					l.log.Warn("a ledger waits to be published: a transaction that has drawn numbers does not end (see pg_locks, advisory, class 4247)",
+						"ledger", u.Ledger, "since", u.Since)
+				}
+				continue
+			}
 			if err != nil {
 				return err
 			}
-			if len(records) == 0 {
-				continue
+			idle = idle && len(records) == 0
+			for len(records) > 0 {
+				b := l.nextBatch(u, read[u.LedgerID], &records)
+				select {
+				case out <- b:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				read[u.LedgerID] = b.through
 			}
-			idle = false
-			b := batch{
-				ledgerID: u.LedgerID, ledger: u.Ledger, from: read[u.LedgerID], through: records[len(records)-1].Sequence,
-				records: int64(len(records)), oldest: u.Since, events: make([]event, 0, 3*len(records)),
-			}
-			for _, r := range records {
-				b.events = l.config.Topics.appendEvents(b.events, u.Ledger, r)
-			}
-			select {
-			case out <- b:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			read[u.LedgerID] = b.through
-			limit = max(1, min(l.config.Window, limit*eventsPerBatch/len(b.events)))
 		}
 		if idle && !sleep(ctx, l.config.Poll) {
 			return ctx.Err()
@@ -333,12 +376,32 @@ func (l *leader) read(ctx context.Context, read cursor, out chan<- batch) error 
 	}
 }
 
+// nextBatch makes events of records, and takes these off, until they are as large as a transaction may be.
+func (l *leader) nextBatch(u journal.Unread, from int64, records *[]journal.Record) batch {
+	b := batch{ledgerID: u.LedgerID, ledger: u.Ledger, from: from, oldest: u.Since}
+	most := l.bytes.Load()
+	for size := int64(0); len(*records) > 0 && size < most; *records = (*records)[1:] {
+		before := len(b.events)
+		b.events = l.config.Topics.appendEvents(b.events, u.Ledger, (*records)[0])
+		b.through, b.records = (*records)[0].Sequence, b.records+1
+		for _, e := range b.events[before:] {
+			size += e.size()
+		}
+	}
+	return b
+}
+
 // publish sends a batch, parks what Kafka refuses, and moves the cursor.
 func (l *leader) publish(ctx context.Context, b batch) error {
 	parked, err := l.send(ctx, b.events)
 	if err != nil {
+		if less := l.bytes.Load() / 2; less >= leastBytes {
+			l.bytes.Store(less)
+			l.log.Warn("the next transactions are smaller, in case that Kafka does not take as much in time", "bytes", less)
+		}
 		return err
 	}
+	l.bytes.Store(min(mostBytes, l.bytes.Load()*5/4))
 	if err := l.inTerm(ctx, l.term, func(tx pgx.Tx) error {
 		moved, err := l.sql.RelayAdvance(ctx, tx, dbsqlc.RelayAdvanceParams{
 			LedgerID: b.ledgerID, Through: b.through, Records: b.records, FromNumber: b.from,
@@ -357,6 +420,9 @@ func (l *leader) publish(ctx context.Context, b batch) error {
 	l.config.Metrics.published(b, len(parked))
 	return nil
 }
+
+// mostRefusals is how many events in a row may be at fault themselves.
+const mostRefusals = 100
 
 // send publishes events in their order. It returns those that have to be parked: what Kafka refuses, and what may not overtake it.
 func (l *leader) send(ctx context.Context, events []event) (parked []parkedEvent, err error) {
@@ -382,12 +448,17 @@ func (l *leader) send(ctx context.Context, events []event) (parked []parkedEvent
 	var no refused
 	switch {
 	case err == nil:
+		l.refusals = 0
 		return parked, nil
 	case !errors.As(err, &no):
 		return nil, err
 	case len(clear) == 1:
 		if err = l.publisher.publishAlone(ctx, clear[0]); !errors.As(err, &no) {
 			return parked, err
+		}
+		if l.refusals++; l.refusals > mostRefusals {
+			return nil, fmt.Errorf("Kafka has refused %d events one after the other, so it is not about them: see khata topics ensure. The last one: %w",
+				l.refusals, no.error)
 		}
 		l.blocked[clear[0].place()] = true
 		return append(parked, parkedEvent{clear[0], no.error}), nil

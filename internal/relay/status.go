@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,31 +75,32 @@ func StatusOf(ctx context.Context, j *journal.Journal, pool *pgxpool.Pool) (s St
 	return s, err
 }
 
-// Rewind has records published again: those recorded at or after a time and some before, of one ledger or, with an empty name, of all;
-// with a zero time all of them. Consumers absorb what they have had. A relay that is at work loses its lease and begins anew. If all
-// ledgers are rewound, the cursors belong to no cluster until a relay has begun.
-func Rewind(ctx context.Context, j *journal.Journal, pool *pgxpool.Pool, name ledger.Name, since time.Time) error {
+// Back is how far to rewind.
+type Back struct {
+	// Ledger is one ledger; empty is all of them.
+	Ledger ledger.Name
+	// Since is from when on records are published again, and some before; zero is from the beginning.
+	Since time.Time
+	// Most bounds how many records that are, roughly; 0 does not.
+	Most int
+}
+
+// Rewind has records published again. Consumers absorb what they have had. A relay that is at work loses its lease and begins anew. What
+// is parked behind the place is settled: it is published again like the rest. If all ledgers are rewound, the cursors belong to no cluster
+// until a relay has begun.
+//
+// A ledger that was never published begins at the place too, if no ledger was; otherwise it is new, and begins at its beginning.
+func Rewind(ctx context.Context, j *journal.Journal, pool *pgxpool.Pool, back Back) error {
 	feed, sql := j.Feed(), dbsqlc.New()
-	// All of them: a cursor that nobody has is at the beginning.
-	all, err := feed.Unread(ctx, nil)
+	all, err := feed.Unread(ctx, nil) // All that have any records.
 	if err != nil {
 		return err
 	}
-	var places []dbsqlc.RelayPlaceParams
-	for _, u := range all {
-		if name != "" && u.Ledger != name {
-			continue
+	if back.Ledger != "" {
+		all = slices.DeleteFunc(all, func(u journal.Unread) bool { return u.Ledger != back.Ledger })
+		if len(all) == 0 {
+			return fmt.Errorf("ledger %q does not exist, or has no records", string(back.Ledger))
 		}
-		to := dbsqlc.RelayPlaceParams{LedgerID: u.LedgerID}
-		if !since.IsZero() {
-			if to.Through, to.Records, err = feed.Since(ctx, u.LedgerID, since); err != nil {
-				return err
-			}
-		}
-		places = append(places, to)
-	}
-	if name != "" && len(places) == 0 {
-		return fmt.Errorf("ledger %q does not exist, or has no records", string(name))
 	}
 	return pg.InTx(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := sql.RelayExclude(ctx, tx); err != nil {
@@ -107,21 +110,54 @@ func Rewind(ctx context.Context, j *journal.Journal, pool *pgxpool.Pool, name le
 		if err != nil {
 			return err
 		}
-		published := cursor{}
-		for _, row := range rows {
-			published[row.LedgerID] = row.Through
-		}
-		for _, to := range places {
-			if to.Through > published[to.LedgerID] && published[to.LedgerID] > 0 {
-				continue // It is behind that time already.
+		for _, u := range all {
+			to, err := placeOf(ctx, feed, rows, u.LedgerID, back)
+			if err != nil {
+				return err
 			}
-			if err := sql.RelayPlace(ctx, tx, to); err != nil {
+			if to == nil {
+				continue
+			}
+			if err := sql.RelayPlace(ctx, tx, *to); err != nil {
+				return err
+			}
+			if err := sql.RelayRewound(ctx, tx, dbsqlc.RelayRewoundParams{LedgerID: u.LedgerID, Through: to.Through}); err != nil {
 				return err
 			}
 		}
-		if name == "" {
+		if back.Ledger == "" {
 			return sql.RelayUnbind(ctx, tx)
 		}
 		return nil
 	})
+}
+
+// placeOf is where the cursor of a ledger goes; nil is that it stays.
+func placeOf(ctx context.Context, feed *journal.Feed, cursors []dbsqlc.RelayCursorsRow, ledgerID int32, back Back) (*dbsqlc.RelayPlaceParams, error) {
+	to := &dbsqlc.RelayPlaceParams{LedgerID: ledgerID}
+	if back.Since.IsZero() && back.Most == 0 {
+		return to, nil
+	}
+	most := back.Most
+	if most == 0 {
+		most = math.MaxInt32
+	}
+	var err error
+	if to.Through, err = feed.Since(ctx, ledgerID, back.Since, most); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(cursors, func(c dbsqlc.RelayCursorsRow) bool { return c.LedgerID == ledgerID })
+	switch {
+	case i < 0 && len(cursors) > 0: // It is new.
+		return nil, nil
+	case i < 0:
+		to.Records, err = feed.Count(ctx, ledgerID, 0, to.Through)
+	case cursors[i].Through <= to.Through:
+		return nil, nil // It is behind that time already.
+	default: // What is between is counted, which is less than all.
+		var between int64
+		between, err = feed.Count(ctx, ledgerID, to.Through, cursors[i].Through)
+		to.Records = cursors[i].Records - between
+	}
+	return to, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -56,7 +57,15 @@ func Tail(ctx context.Context, options []kgo.Opt, topics []string, fromBeginning
 		return err
 	}
 	defer client.Close()
-	ends, err := kadm.NewClient(client).ListCommittedOffsets(ctx, topics...)
+	admin := kadm.NewClient(client)
+	starts, err := admin.ListStartOffsets(ctx, topics...)
+	if err == nil {
+		err = starts.Error()
+	}
+	var ends kadm.ListedOffsets
+	if err == nil {
+		ends, err = admin.ListCommittedOffsets(ctx, topics...)
+	}
 	if err == nil {
 		err = ends.Error()
 	}
@@ -69,7 +78,8 @@ func Tail(ctx context.Context, options []kgo.Opt, topics []string, fromBeginning
 	}
 	left := map[place]int64{}
 	ends.Each(func(o kadm.ListedOffset) {
-		if fromBeginning && o.Offset > 0 {
+		begins, _ := starts.Lookup(o.Topic, o.Partition)
+		if fromBeginning && o.Offset > begins.Offset {
 			left[place{o.Topic, o.Partition}] = o.Offset
 		}
 	})
@@ -78,7 +88,7 @@ func Tail(ctx context.Context, options []kgo.Opt, topics []string, fromBeginning
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := fetches.Err(); err != nil {
+		if err := fetches.Err(); err != nil && !(follow && passes(err)) {
 			return err
 		}
 		for _, r := range fetches.Records() {
@@ -100,6 +110,9 @@ func Tail(ctx context.Context, options []kgo.Opt, topics []string, fromBeginning
 	}
 	return nil
 }
+
+// passes reports whether an error may be over soon.
+func passes(err error) bool { return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) }
 
 func decode(r *kgo.Record) (Event, error) {
 	e := Event{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: string(r.Key), Headers: map[string]string{}}

@@ -20,7 +20,6 @@ import (
 	"github.com/khata-ledger/khata/internal/kafka"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/relay"
-	"github.com/khata-ledger/khata/ledger"
 	"github.com/khata-ledger/khata/ledger/inbox"
 )
 
@@ -125,9 +124,9 @@ func RelayStatus(ctx context.Context, dsn string) (status relay.Status, err erro
 }
 
 // RewindRelay has records published again; see relay.Rewind.
-func RewindRelay(ctx context.Context, dsn string, name ledger.Name, since time.Time) error {
+func RewindRelay(ctx context.Context, dsn string, back relay.Back) error {
 	return withJournal(ctx, dsn, slog.New(slog.DiscardHandler), func(j *journal.Journal, pool *pgxpool.Pool) error {
-		return relay.Rewind(ctx, j, pool, name, since)
+		return relay.Rewind(ctx, j, pool, back)
 	})
 }
 
@@ -172,6 +171,9 @@ type Events struct {
 // republished is how far back an in-memory broker is filled again. The inboxes drop what they have had, as long as it lies in their window.
 const republished = inbox.DefaultWindow - 24*time.Hour
 
+// mostRepublished bounds how many records of a ledger that are, since they are kept in memory: a kB or two each.
+const mostRepublished = 200_000
+
 // StartEvents starts them: the broker, the topics, the relay.
 func StartEvents(ctx context.Context, config EventsConfig) (_ *Events, err error) {
 	e := &Events{failed: make(chan error, 1)}
@@ -186,7 +188,7 @@ func StartEvents(ctx context.Context, config EventsConfig) (_ *Events, err error
 			return nil, err
 		}
 		r.Kafka.Brokers = e.broker.Brokers()
-		if err := RewindRelay(ctx, r.DSN, "", time.Now().Add(-republished)); err != nil {
+		if err := RewindRelay(ctx, r.DSN, relay.Back{Since: time.Now().Add(-republished), Most: mostRepublished}); err != nil {
 			return nil, fmt.Errorf("have the journal published again: %w", err)
 		}
 	}
