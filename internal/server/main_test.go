@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/khata-ledger/khata/internal/kafkatest"
 	"github.com/khata-ledger/khata/internal/pgtest"
 )
 
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) {
 	if config := os.Getenv(clientEnv); config != "" {
 		os.Exit(runClient(config))
 	}
-	code := pgtest.Main(m)
+	code := kafkatest.Main(func() int { return pgtest.Main(m, kafkatest.Ignore()) })
 	if binaryDir != "" {
 		_ = os.RemoveAll(binaryDir)
 	}
