@@ -300,7 +300,7 @@ func TestVersionAndHelp(t *testing.T) {
 		t.Errorf("khata alone is not khata --help: %+v", alone)
 	}
 	server := []string{"up", "serve", "migrate up", "migrate status", "verify", "token create", "token list", "token revoke", "bench", "topics ensure", "topics show",
-		"relay", "relay status", "relay parked list", "relay parked retry", "relay parked skip", "relay rewind", "events"}
+		"relay", "relay status", "relay parked", "relay parked retry", "relay parked skip", "relay rewind", "events"}
 	client := []string{
 		"ledger create", "ledger list", "currency register", "currency list", "account create", "account get", "account list",
 		"account update", "transfer post", "transfer post-atomic", "transfer get", "hold create", "hold capture", "hold void", "hold list",

@@ -79,29 +79,20 @@ func statusText(s relay.Status, now time.Time) string {
 		}
 	}
 	if s.Parked > 0 {
-		text += fmt.Sprintf("\n%d events are parked: see khata relay parked list", s.Parked)
+		text += fmt.Sprintf("\n%d events are parked: see khata relay parked", s.Parked)
 	}
 	return text
 }
 
 func (a *app) relayParkedCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "parked",
-		Short: "Events that Kafka does not take",
-		Long: `Events that Kafka does not take, and those behind them: of the same topic and key, which have to stay in order. Have them tried again when
-what was in the way is gone, or give them up.`,
-	}
-	cmd.AddCommand(a.parkedListCommand(), a.parkedRetryCommand(), a.parkedSkipCommand())
-	return cmd
-}
-
-func (a *app) parkedListCommand() *cobra.Command {
 	var db database
 	var settled bool
 	cmd := &cobra.Command{
-		Use:   "list --dsn DSN | --data-dir DIR",
-		Short: "List them, by topic and key, in their order",
-		Args:  cobra.NoArgs,
+		Use:   "parked --dsn DSN | --data-dir DIR",
+		Short: "List the events that Kafka does not take, by topic and key",
+		Long: `List the events that Kafka does not take, and those behind them: of the same topic and key, which have to stay in order. Have them tried
+again when what was in the way is gone, or give them up.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return db.open(cmd.Context(), func(dsn string) error {
 				list, err := server.ParkedEvents(cmd.Context(), dsn, settled)
@@ -123,6 +114,7 @@ func (a *app) parkedListCommand() *cobra.Command {
 	db.flags(cmd)
 	cmd.Flags().BoolVar(&settled, "settled", false, "also those that were published or skipped since")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print each as a JSON object on a line")
+	cmd.AddCommand(a.parkedRetryCommand(), a.parkedSkipCommand())
 	return cmd
 }
 

@@ -80,7 +80,7 @@ func TestRelay(t *testing.T) {
 	if list := objects(t, r.out); len(list) != 2 || list[1]["headers"].(map[string]any)["ce_subject"] != "wallet:a" || list[1]["data"].(map[string]any)["posted"] != "12.50" {
 		t.Errorf("%+v", r)
 	}
-	if r := run("relay parked list", on...); r != (result{out: "nothing is parked\n"}) {
+	if r := run("relay parked", on...); r != (result{out: "nothing is parked\n"}) {
 		t.Errorf("%+v", r)
 	}
 	if r := run("relay parked retry", on...); r != (result{out: "asked for 0; the relay tries within some seconds\n"}) {
@@ -162,7 +162,7 @@ func TestRelay_Usage(t *testing.T) {
 		"relay --dsn x":                          "--kafka is required",
 		"relay nonsense":                         "unknown command",
 		"relay status":                           "give either --dsn or --data-dir",
-		"relay parked":                           "needs a subcommand",
+		"relay parked":                           "give either --dsn or --data-dir",
 		"relay parked skip --dsn x":              "requires at least 1 arg",
 		"relay parked skip an-id --dsn x":        "--reason is required",
 		"relay rewind --dsn x":                   "give either --since or --to-beginning",
