@@ -77,7 +77,7 @@ func (a *app) up(ctx context.Context, dir string, at addresses, events server.Ev
 		events.Relay.DSN, events.Relay.Logger, events.Relay.Registry = database.ServiceDSN(), log, s.Registry()
 		e, err := server.StartEvents(ctx, events)
 		if err != nil {
-			return fmt.Errorf("start the events: %w", err)
+			return fmt.Errorf("start the events: %w (--kafka-listen is their address; empty leaves them out)", err)
 		}
 		defer e.Stop()
 		brokers, failed = strings.Join(e.Brokers(), ","), e.Failed()
