@@ -132,7 +132,7 @@ func TestReport_Forms(t *testing.T) {
 	}
 	for _, want := range []string{
 		"BREACH  transfers-balance           17 transfers  Each transfer sums", "ledger main, transfer T-in, sequence ",
-		"BDT: its row sums to -0.5, its entries to 0\n", "… and 8 more", "ok      floors   ", "breaches, in 2 of 21 checks.",
+		"BDT: its row sums to -0.5, its entries to 0\n", "… and 8 more", "ok      floors   ", "breaches, in 2 of 22 checks.",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
