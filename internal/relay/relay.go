@@ -457,7 +457,7 @@ func (l *leader) send(ctx context.Context, events []event) (parked []parkedEvent
 			return parked, err
 		}
 		if l.refusals++; l.refusals > mostRefusals {
-			return nil, fmt.Errorf("Kafka has refused %d events one after the other, so it is not about them: see khata topics ensure. The last one: %w",
+			return nil, fmt.Errorf("%d events were refused by Kafka one after the other, so it is not about them: see khata topics ensure. The last one: %w",
 				l.refusals, no.error)
 		}
 		l.blocked[clear[0].place()] = true

@@ -88,7 +88,7 @@ func Tail(ctx context.Context, options []kgo.Opt, topics []string, fromBeginning
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := fetches.Err(); err != nil && !(follow && passes(err)) {
+		if err := fetches.Err(); err != nil && (!follow || !passes(err)) {
 			return err
 		}
 		for _, r := range fetches.Records() {
