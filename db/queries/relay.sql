@@ -1,9 +1,10 @@
 -- The queries of internal/relay. What is written for a term that is over finds no row.
 
 -- name: RelayTake :many
--- Takes the lease, if nobody has it, and gives the new term.
+-- Takes the lease, if nobody has it, and gives the new term. It does not wait for a relay that has stopped in the middle of moving a cursor:
+-- a statement that nobody waits for any more would take the lease for nobody when that one's session is ended.
 UPDATE relay SET term = term + 1, holder = @holder, lease_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
- WHERE lease_until < clock_timestamp()
+ WHERE one IN (SELECT r.one FROM relay r WHERE r.lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
 RETURNING term;
 
 -- name: RelayRenew :many

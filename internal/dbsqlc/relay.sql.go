@@ -553,7 +553,7 @@ func (q *Queries) RelayStillParked(ctx context.Context, db DBTX, arg RelayStillP
 const RelayTake = `-- name: RelayTake :many
 
 UPDATE relay SET term = term + 1, holder = $1, lease_until = clock_timestamp() + make_interval(secs => $2::double precision)
- WHERE lease_until < clock_timestamp()
+ WHERE one IN (SELECT r.one FROM relay r WHERE r.lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED)
 RETURNING term
 `
 
@@ -563,7 +563,8 @@ type RelayTakeParams struct {
 }
 
 // The queries of internal/relay. What is written for a term that is over finds no row.
-// Takes the lease, if nobody has it, and gives the new term.
+// Takes the lease, if nobody has it, and gives the new term. It does not wait for a relay that has stopped in the middle of moving a cursor:
+// a statement that nobody waits for any more would take the lease for nobody when that one's session is ended.
 func (q *Queries) RelayTake(ctx context.Context, db DBTX, arg RelayTakeParams) ([]int64, error) {
 	rows, err := db.Query(ctx, RelayTake, arg.Holder, arg.Seconds)
 	if err != nil {

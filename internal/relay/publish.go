@@ -41,6 +41,9 @@ func newPublisher(options []kgo.Opt, prefix string, maxBatch int32, mine func(co
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(5 * time.Millisecond), // of a large transaction; its end flushes
 		kgo.MaxBufferedRecords(1 << 20),          // what is in a transaction, the window bounds
+		// While brokers still put the markers of one transaction, they have the next one try again. The client does when it has asked for the
+		// metadata once more, and for that it would wait 5 seconds.
+		kgo.MetadataMinAge(50 * time.Millisecond),
 		// Events are small, and the brokers look into what is compressed: it would take longer than to send it.
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		// Java's, and everybody's default but librdkafka's: a key is in the partition where others look for it.
