@@ -29,13 +29,13 @@ type rule func(from, to string) (reason string)
 // The rooms of the house (docs/design.md, section 9), which not all exist yet.
 var (
 	adapters = []string{"internal/grpcapi", "internal/payapi", "internal/console"}
-	testOnly = []string{"internal/pgtest", "internal/kafkatest", "internal/ledgertest"}
+	testOnly = []string{"internal/pgtest", "internal/kafkatest", "internal/ledgertest", "internal/eventstest"}
 	database = []string{
 		"internal/pg", "internal/pgtest", "internal/journal", "internal/auth", "internal/payapi", "internal/dbsqlc", "internal/devpg", "internal/verify", "internal/ledgertest",
 		"internal/server", "internal/bench", "internal/relay", "ledger/inbox",
 	}
 	// kafka are those who speak to Kafka. Others have it done: the command line is given clients that it only passes on.
-	kafka = []string{"internal/kafka", "internal/devkafka", "internal/kafkatest", "internal/relay", "ledger/inbox"}
+	kafka = []string{"internal/kafka", "internal/devkafka", "internal/kafkatest", "internal/eventstest", "internal/relay", "ledger/inbox"}
 )
 
 // rules are about what a package is built of; testRules also about what its tests are.

@@ -123,7 +123,7 @@ func TestRelay_RewindParked(t *testing.T) {
 	other.post(t, move("later", "cash", "shop", "1"))
 	other.caughtUp(t)
 	for _, s := range other.read(t) {
-		if s.key == "main/cash" && s.headers["ce_type"] != "khata.account.opened.v1" {
+		if s.Key == "main/cash" && s.Headers["ce_type"] != "khata.account.opened.v1" {
 			t.Errorf("%v has overtaken what is parked", s)
 		}
 	}

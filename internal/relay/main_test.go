@@ -14,9 +14,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/shopspring/decimal"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/khata-ledger/khata/internal/eventstest"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/kafkatest"
 	"github.com/khata-ledger/khata/internal/ledgertest"
@@ -210,68 +210,14 @@ func (w *world) until(t *testing.T, what string, holds func() (bool, string)) {
 	}
 }
 
-// sent is an event as a consumer gets it.
-type sent struct {
-	topic, key string
-	partition  int32
-	headers    map[string]string
-	value      []byte
-	timestamp  time.Time
-}
-
-func (s sent) String() string {
-	return fmt.Sprintf("%s %s %s", s.headers["ce_type"], s.key, strings.TrimLeft(s.headers["ce_sequence"], "0"))
-}
-
 // read reads what is committed in both topics, partition by partition, in order.
-func (w *world) read(t *testing.T) []sent {
+func (w *world) read(t *testing.T) []eventstest.Sent {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	// The markers of transactions have offsets, too: with them, the last one is seen.
-	client := w.cluster.Client(t, kgo.ConsumeTopics(w.topics.Transfers, w.topics.Accounts), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
-	admin := kadm.NewClient(client)
-	var ends kadm.ListedOffsets
-	w.until(t, "no transaction is open", func() (bool, string) { // Kafka answers a commit before it has put its markers.
-		all, err := admin.ListEndOffsets(ctx, w.topics.Transfers, w.topics.Accounts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ends, err = admin.ListCommittedOffsets(ctx, w.topics.Transfers, w.topics.Accounts); err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(ends.Offsets()) == fmt.Sprint(all.Offsets()), fmt.Sprint(ends.Offsets(), all.Offsets())
-	})
-	type partition struct {
-		topic string
-		id    int32
-	}
-	left := map[partition]int64{}
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Offset > 0 {
-			left[partition{o.Topic, o.Partition}] = o.Offset
-		}
-	})
-	var events []sent
-	for len(left) > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatal(err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			if at := (partition{r.Topic, r.Partition}); r.Offset >= left[at]-1 {
-				delete(left, at)
-			}
-			if r.Attrs.IsControl() {
-				return
-			}
-			s := sent{topic: r.Topic, key: string(r.Key), partition: r.Partition, headers: map[string]string{}, value: r.Value, timestamp: r.Timestamp}
-			for _, h := range r.Headers {
-				s.headers[h.Key] = string(h.Value)
-			}
-			events = append(events, s)
-		})
-	}
-	return events
+	return eventstest.Read(t, w.cluster, w.topics)
+}
+
+// check holds what was sent against the journal, and returns how often something came again.
+func (w *world) check(t *testing.T) (again int) {
+	t.Helper()
+	return eventstest.Check(t, eventstest.Expected(t, w.Journal, w.topics), w.read(t))
 }

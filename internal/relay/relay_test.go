@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/khata-ledger/khata/internal/eventstest"
 	"github.com/khata-ledger/khata/internal/kafkatest"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/pgtest"
@@ -23,76 +23,6 @@ import (
 	"github.com/khata-ledger/khata/ledger"
 	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
 )
-
-// expected lists what the journal should have become: for each record and account, by id.
-func (w *world) expected(t *testing.T) map[string]int64 {
-	t.Helper()
-	want := map[string]int64{}
-	feed, last := w.Feed(), int64(0)
-	for {
-		records, err := feed.Records(context.Background(), 1, last, 500)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(records) == 0 {
-			return want
-		}
-		for _, r := range records {
-			for _, id := range relay.EventIDs(w.topics, main, r) {
-				if _, taken := want[id]; taken {
-					t.Errorf("two facts have the id %s", id)
-				}
-				want[id] = r.Sequence
-			}
-			last = r.Sequence
-		}
-	}
-}
-
-// check holds what was sent against the journal: everything is there, nothing else is, each partition has its keys in order, and what
-// came again is the same. It returns how often something came again.
-func (w *world) check(t *testing.T) (again int) {
-	t.Helper()
-	want := w.expected(t)
-	first := map[string]sent{}
-	lastOf, partitionOf := map[string]int64{}, map[string]int32{}
-	for _, s := range w.read(t) {
-		id := s.headers["ce_id"]
-		sequence, err := strconv.ParseInt(s.headers["ce_sequence"], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.timestamp.Before(time.Now().Add(-time.Hour)) {
-			t.Errorf("%v is stamped %v", s, s.timestamp)
-		}
-		place := s.topic + " " + s.key
-		if p, known := partitionOf[place]; known && p != s.partition {
-			t.Errorf("%v is in partition %d, those before in %d", s, s.partition, p)
-		}
-		partitionOf[place] = s.partition
-		if before, repeated := first[id]; repeated {
-			again++
-			if !slices.Equal(before.value, s.value) || fmt.Sprint(before.headers) != fmt.Sprint(s.headers) {
-				t.Errorf("%v came again and is another", s)
-			}
-			continue
-		}
-		first[id] = s
-		if sequence <= lastOf[place] {
-			t.Errorf("%v comes after %d", s, lastOf[place])
-		}
-		lastOf[place] = sequence
-		if wanted, known := want[id]; !known || wanted != sequence {
-			t.Errorf("%v: the journal has no such record (%d)", s, wanted)
-		}
-	}
-	for id, sequence := range want {
-		if _, there := first[id]; !there {
-			t.Errorf("record %d is not published: %s", sequence, id)
-		}
-	}
-	return again
-}
 
 func TestRelay_WhatBecomesOfEachKind(t *testing.T) {
 	t.Parallel()
@@ -143,16 +73,16 @@ func TestRelay_WhatBecomesOfEachKind(t *testing.T) {
 	sums := map[string][3]decimal.Decimal{}
 	order := map[string][]string{}
 	for _, s := range w.read(t) {
-		kind := strings.TrimSuffix(strings.TrimPrefix(s.headers["ce_type"], "khata."), ".v1")
+		kind := strings.TrimSuffix(strings.TrimPrefix(s.Headers["ce_type"], "khata."), ".v1")
 		types[kind]++
-		if s.topic == w.topics.Transfers {
-			order[s.key] = append(order[s.key], kind)
+		if s.Topic == w.topics.Transfers {
+			order[s.Key] = append(order[s.Key], kind)
 		}
 		if kind != "account.moved" {
 			continue
 		}
 		var m khatav1.AccountMovement
-		if err := proto.Unmarshal(s.value, &m); err != nil {
+		if err := proto.Unmarshal(s.Value, &m); err != nil {
 			t.Fatal(err)
 		}
 		sum := sums[m.GetAccount()]
@@ -225,10 +155,11 @@ func TestRelay_UnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.caughtUp(t)
+	w.check(t)
 	var ids []string
 	for _, s := range w.read(t) {
-		if s.headers["ce_source"] == "/khata/ledgers/other" {
-			ids = append(ids, s.headers["ce_id"])
+		if s.Headers["ce_source"] == "/khata/ledgers/other" {
+			ids = append(ids, s.ID())
 		}
 	}
 	// The same transfer id in another ledger is another fact.
@@ -367,8 +298,8 @@ func TestRelay_Parked(t *testing.T) {
 	if got := fmt.Sprint(parked()); got != "[khata.transfer.posted.v1 main/big true khata.transfer.refunded.v1 main/big false]" {
 		t.Fatalf("parked: %s", got)
 	}
-	if sent := len(w.read(t)); sent != len(w.expected(t))-2 {
-		t.Errorf("%d events were sent, want all but two of %d", sent, len(w.expected(t)))
+	if sent, facts := len(w.read(t)), len(eventstest.Expected(t, w.Journal, w.topics)); sent != facts-2 {
+		t.Errorf("%d events were sent, want all but two of %d", sent, facts)
 	}
 	// Again, in vain; and only what is named with what is before it.
 	list, err := relay.ListParked(ctx, w.pool, false)
@@ -470,7 +401,7 @@ func TestRelay_RestoredBackup(t *testing.T) {
 	one.end()
 	before := map[string]bool{}
 	for _, s := range w.read(t) {
-		before[s.headers["ce_id"]] = true
+		before[s.ID()] = true
 	}
 
 	restored := &world{db: backup, cluster: w.cluster, topics: w.topics}
@@ -483,7 +414,7 @@ func TestRelay_RestoredBackup(t *testing.T) {
 	restored.caughtUp(t)
 	there := map[string]bool{}
 	for _, s := range restored.read(t) {
-		there[s.headers["ce_id"]] = true
+		there[s.ID()] = true
 	}
 	records, err := restored.Feed().Records(t.Context(), 1, 0, 100)
 	if err != nil {

@@ -57,16 +57,27 @@ func count(short, long int) int {
 
 var binaryDir string
 
-// build builds the khata command, once for all tests.
-var build = sync.OnceValues(func() (path string, err error) {
-	if binaryDir, err = os.MkdirTemp("", "khata-test-bin-"); err != nil {
+// makeBinaryDir makes it, once for all tests.
+var makeBinaryDir = sync.OnceValue(func() (err error) {
+	binaryDir, err = os.MkdirTemp("", "khata-test-bin-")
+	return err
+})
+
+// build builds the khata command, and buildConsumer the example of an inbox.
+var (
+	build         = sync.OnceValues(func() (string, error) { return buildProgram("khata", "./cmd/khata") })
+	buildConsumer = sync.OnceValues(func() (string, error) { return buildProgram("consumer", "./ledger/inbox/example") })
+)
+
+func buildProgram(name, source string) (path string, err error) {
+	if err := makeBinaryDir(); err != nil {
 		return "", err
 	}
-	path = filepath.Join(binaryDir, "khata")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/khata")
+	path = filepath.Join(binaryDir, name)
+	cmd := exec.Command("go", "build", "-o", path, source)
 	cmd.Dir = filepath.Join("..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build khata: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
+}
