@@ -31,6 +31,10 @@ func Migrate(ctx context.Context, dsn string) (applied []Migration, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	return up(ctx, provider)
+}
+
+func up(ctx context.Context, provider *goose.Provider) (applied []Migration, err error) {
 	results, err := provider.Up(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("apply migrations: %w", err)
@@ -59,20 +63,26 @@ func Migrations(ctx context.Context, dsn string) (list []Migration, err error) {
 }
 
 func migrations(dsn string) (*goose.Provider, func() error, error) {
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the DSN: %w", err)
-	}
 	files, err := fs.Sub(db.Migrations, "migrations")
 	if err != nil {
 		return nil, nil, err
+	}
+	return provide(dsn, files, goose.DefaultTablename)
+}
+
+// provide makes what applies the migrations in some files and notes them in a table.
+func provide(dsn string, files fs.FS, table string) (*goose.Provider, func() error, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the DSN: %w", err)
 	}
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
 	if err != nil {
 		return nil, nil, err
 	}
 	pool := stdlib.OpenDB(*config)
-	provider, err := goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithSessionLocker(locker))
+	provider, err := goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithSessionLocker(locker), goose.WithTableName(table),
+		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return nil, nil, errors.Join(err, pool.Close())
 	}
@@ -80,8 +90,10 @@ func migrations(dsn string) (*goose.Provider, func() error, error) {
 }
 
 // SchemaVersion is the version of the schema that this binary was built for.
-func SchemaVersion() (int64, error) {
-	names, err := fs.Glob(db.Migrations, "migrations/*.sql")
+func SchemaVersion() (int64, error) { return lastVersion(db.Migrations, "migrations/*.sql") }
+
+func lastVersion(files fs.FS, pattern string) (int64, error) {
+	names, err := fs.Glob(files, pattern)
 	if err != nil || len(names) == 0 {
 		return 0, fmt.Errorf("no migrations are embedded: %w", err)
 	}

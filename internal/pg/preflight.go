@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -74,14 +73,9 @@ func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return err
 	}
-	var have int64
-	err = pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&have)
-	var refused *pgconn.PgError
-	switch {
-	case errors.As(err, &refused) && refused.Code == "42P01":
-		have = 0
-	case err != nil:
-		return fmt.Errorf("read the schema's version: %w", err)
+	have, err := appliedVersion(ctx, pool, defaultVersions)
+	if err != nil {
+		return err
 	}
 	// A newer schema will do: migrations expand before they contract, so the binary of the version before goes on working.
 	if have < want {

@@ -163,7 +163,18 @@ func movement(name ledger.Name, record *ledger.Transfer, movements []ledger.Move
 			out.Counterparties = append(out.Counterparties, string(movements[k].Account))
 		}
 	}
+	out.Payer, out.Payee = string(first(record, ledger.Debit)), string(first(record, ledger.Credit))
 	return out
+}
+
+// first is the account of the first entry of a direction; a posted transfer has one of each.
+func first(record *ledger.Transfer, direction ledger.Direction) ledger.AccountID {
+	for _, e := range record.Entries {
+		if e.Direction == direction {
+			return e.Account
+		}
+	}
+	return ""
 }
 
 func (t Topics) changed(name ledger.Name, c *journal.Change) event {

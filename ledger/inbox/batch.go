@@ -44,6 +44,7 @@ func (b *Inbox) batch(ctx context.Context, list []delivery) (tally, error) {
 			done.letters[reason]++
 		}
 		waiting := map[string]bool{}
+		var together []Event // what HandleAll gets
 		started := time.Now()
 		for i, d := range list {
 			reason, text := b.refusal(d, verdicts[i])
@@ -59,6 +60,11 @@ func (b *Inbox) batch(ctx context.Context, list []delivery) (tally, error) {
 				waiting[string(d.Key)] = b.config.KeepOrder && reason != TooOld || waiting[string(d.Key)]
 				continue
 			}
+			done.handled++
+			if b.config.HandleAll != nil {
+				together = append(together, d.Event)
+				continue
+			}
 			// One event that takes long has only itself to blame, but many that do must not stop the group.
 			if i > 0 && time.Since(started) > b.config.HandleTimeout {
 				return &errSlow{i}
@@ -66,7 +72,11 @@ func (b *Inbox) batch(ctx context.Context, list []delivery) (tally, error) {
 			if err := b.handle(ctx, tx, d.Event); err != nil {
 				return err
 			}
-			done.handled++
+		}
+		if len(together) > 0 {
+			if err := b.handle(ctx, tx, together...); err != nil {
+				return err
+			}
 		}
 		if letters.Len() > 0 {
 			if err := tx.SendBatch(ctx, &letters).Close(); err != nil {

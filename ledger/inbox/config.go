@@ -36,7 +36,7 @@ const (
 	maxName  = 200
 )
 
-// Config is what an Inbox is made of. Consumer, Pool, Kafka, Topics and Handle are required.
+// Config is what an Inbox is made of. Consumer, Pool, Kafka, Topics and one of Handle and HandleAll are required.
 type Config struct {
 	// Consumer names who consumes, in up to 200 bytes: every marker is under this name. Two programs with different effects need different
 	// names; all processes of one program have the same.
@@ -59,6 +59,10 @@ type Config struct {
 	// An error takes all of it back. Poison and Transient say what kind it is; any other is tried MaxAttempts times, as a panic is. It is
 	// called by several goroutines, one for each partition, and one for replays.
 	Handle func(ctx context.Context, tx pgx.Tx, e Event) error
+	// HandleAll, in place of Handle, gives several events of a partition their effects at once, in their order: those of a batch that are new. It
+	// saves round trips where that can be done by fewer statements. If it fails, it is called again for each of them alone, so that only the one
+	// at fault becomes a dead letter.
+	HandleAll func(ctx context.Context, tx pgx.Tx, events []Event) error
 	// Schema is where the tables are. Empty: DefaultSchema.
 	Schema string
 	// BatchSize is how many events of a partition share a transaction at most, 1 to 1000. 0: DefaultBatchSize. Handlers that lock the same rows
@@ -67,7 +71,7 @@ type Config struct {
 	// MaxAttempts is how often an event is tried before it becomes a dead letter. 0: DefaultMaxAttempts. Tries are counted in memory: a
 	// process that dies begins anew.
 	MaxAttempts int
-	// HandleTimeout is how long Handle may take with one event. 0: DefaultHandleTimeout. Its context ends then, and the try has failed. A
+	// HandleTimeout is how long a call of Handle or HandleAll may take. 0: DefaultHandleTimeout. Its context ends then, and the try has failed. A
 	// process that freezes in the middle stops its successor for as long, and a second more.
 	HandleTimeout time.Duration
 	// KeepOrder makes an event wait, as a letter, while one of its key before it does. It goes on by itself when that one has been replayed or
@@ -76,6 +80,10 @@ type Config struct {
 	// SkipLost goes on from the beginning of a partition when events that were to be read next are gone from it. Without it Run returns an
 	// error that says which.
 	SkipLost bool
+	// OnLost, in place of SkipLost, is asked what to do about events that are gone, and can find out from their source what they said. After
+	// nil it goes on from the beginning of the partition; an error is what Run returns. The group waits for it for a minute, and may then
+	// give the partition to another member, who asks again.
+	OnLost func(ctx context.Context, lost *LostError) error
 	// CheckEvery is how often it is checked, while it runs, that the window still covers what the topics keep. 0: DefaultCheckEvery.
 	CheckEvery time.Duration
 	// ReplayEvery is how often it looks for letters that are to be replayed. 0: DefaultReplayEvery.
@@ -122,8 +130,12 @@ func (c Config) validate() error {
 		return errors.New("inbox: Config.Pool is missing")
 	case len(c.Topics) == 0:
 		return errors.New("inbox: Config.Topics is empty: which topics are to be consumed?")
-	case c.Handle == nil:
+	case c.Handle == nil && c.HandleAll == nil:
 		return errors.New("inbox: Config.Handle is missing")
+	case c.Handle != nil && c.HandleAll != nil:
+		return errors.New("inbox: give one of Config.Handle and Config.HandleAll")
+	case c.SkipLost && c.OnLost != nil:
+		return errors.New("inbox: give one of Config.SkipLost and Config.OnLost")
 	case c.Window < time.Minute || c.Window > maxWindow:
 		return fmt.Errorf("inbox: Config.Window is %v, and can be from a minute to %v", c.Window, maxWindow)
 	case c.BatchSize < 1 || c.BatchSize > maxBatch:

@@ -20,12 +20,13 @@ var errOurs = errors.New("the transaction is the inbox's, which ends it: return 
 func (handlerTx) Commit(context.Context) error   { return errOurs }
 func (handlerTx) Rollback(context.Context) error { return errOurs }
 
-// handle has the handler handle an event. The error is a failure if the event is at fault, or may be.
-func (b *Inbox) handle(ctx context.Context, tx pgx.Tx, e Event) error {
+// handle has the handler handle events, of which there is only one where it takes one at a time. The error is a failure if they are at fault,
+// or may be.
+func (b *Inbox) handle(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	limited, cancel := context.WithTimeout(ctx, b.config.HandleTimeout)
 	defer cancel()
 	started := time.Now()
-	err := b.call(limited, tx, e)
+	err := b.call(limited, tx, events)
 	b.metrics.took(time.Since(started))
 	conn := tx.Conn().PgConn()
 	var poisoned *poison
@@ -50,11 +51,14 @@ func (b *Inbox) handle(ctx context.Context, tx pgx.Tx, e Event) error {
 }
 
 // call makes an error of a panic.
-func (b *Inbox) call(ctx context.Context, tx pgx.Tx, e Event) (err error) {
+func (b *Inbox) call(ctx context.Context, tx pgx.Tx, events []Event) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the handler panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
-	return b.config.Handle(ctx, handlerTx{tx}, e)
+	if b.config.HandleAll != nil {
+		return b.config.HandleAll(ctx, handlerTx{tx}, events)
+	}
+	return b.config.Handle(ctx, handlerTx{tx}, events[0])
 }

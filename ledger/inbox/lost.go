@@ -19,14 +19,18 @@ type LostError struct {
 	Group            string
 }
 
-func (e *LostError) Error() string {
-	what := fmt.Sprintf("the next offset to be read is %d, and it ends at %d: the topic has lost its end, or was made anew", e.Next, e.End)
+// what says what is gone.
+func (e *LostError) what() string {
 	if e.Next < e.Start {
-		what = fmt.Sprintf("the offsets %d to %d were deleted before this group read them", e.Next, e.Start-1)
+		return fmt.Sprintf("the offsets %d to %d were deleted before this group read them", e.Next, e.Start-1)
 	}
+	return fmt.Sprintf("the next offset to be read is %d, and it ends at %d: the topic has lost its end, or was made anew", e.Next, e.End)
+}
+
+func (e *LostError) Error() string {
 	return fmt.Sprintf("events are gone from partition %d of the topic %s: %s. Find out what they said from where they came from. "+
 		"Then either set Config.SkipLost, which goes on from offset %d and absorbs what it knows, or set the offset of the group %s yourself",
-		e.Partition, e.Topic, what, e.Start, e.Group)
+		e.Partition, e.Topic, e.what(), e.Start, e.Group)
 }
 
 // heed looks at the errors of a poll. Most of them pass.
@@ -77,6 +81,11 @@ func (m *member) lost(ctx context.Context, topic string, id int32) error {
 	case m.config.SkipLost:
 		m.log.Error("skipped events", "error", lost)
 		m.metrics.skipped(lost.Start - lost.Next)
+	case m.config.OnLost != nil:
+		if err := m.config.OnLost(ctx, lost); err != nil {
+			return err
+		}
+		m.log.Warn("events are gone, and have been made up for", "lost", lost.what(), "topic", topic, "partition", id)
 	default:
 		return lost
 	}

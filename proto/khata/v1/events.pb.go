@@ -159,8 +159,13 @@ type AccountMovement struct {
 	// The other accounts of the transfer, in the order of its entries, at most ten; more says that there are more.
 	Counterparties     []string `protobuf:"bytes,15,rep,name=counterparties" json:"counterparties,omitempty"`
 	MoreCounterparties bool     `protobuf:"varint,16,opt,name=more_counterparties,json=moreCounterparties" json:"more_counterparties,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// The accounts of the first debit and of the first credit of the transfer: between people's accounts, who pays and who is paid. Of a
+	// transfer's movements exactly one is of its payer, so a consumer that wants each transfer once takes that. Events from before
+	// these fields have neither.
+	Payer         string `protobuf:"bytes,17,opt,name=payer" json:"payer,omitempty"`
+	Payee         string `protobuf:"bytes,18,opt,name=payee" json:"payee,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccountMovement) Reset() {
@@ -305,6 +310,20 @@ func (x *AccountMovement) GetMoreCounterparties() bool {
 	return false
 }
 
+func (x *AccountMovement) GetPayer() string {
+	if x != nil {
+		return x.Payer
+	}
+	return ""
+}
+
+func (x *AccountMovement) GetPayee() string {
+	if x != nil {
+		return x.Payee
+	}
+	return ""
+}
+
 // The data of khata.account.opened.v1, .updated, .frozen, .unfrozen and .closed: an account was created or changed.
 type AccountEvent struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -383,7 +402,7 @@ const file_khata_v1_events_proto_rawDesc = "" +
 	"\n" +
 	"\x15khata/v1/events.proto\x12\bkhata.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15khata/v1/ledger.proto\"?\n" +
 	"\rTransferEvent\x12.\n" +
-	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\"\xc4\x04\n" +
+	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\"\xf0\x04\n" +
 	"\x0fAccountMovement\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1a\n" +
@@ -402,7 +421,9 @@ const file_khata_v1_events_proto_rawDesc = "" +
 	"\bincoming\x18\r \x01(\tR\bincoming\x12)\n" +
 	"\aentries\x18\x0e \x03(\v2\x0f.khata.v1.EntryR\aentries\x12&\n" +
 	"\x0ecounterparties\x18\x0f \x03(\tR\x0ecounterparties\x12/\n" +
-	"\x13more_counterparties\x18\x10 \x01(\bR\x12moreCounterparties\"\x85\x01\n" +
+	"\x13more_counterparties\x18\x10 \x01(\bR\x12moreCounterparties\x12\x14\n" +
+	"\x05payer\x18\x11 \x01(\tR\x05payer\x12\x14\n" +
+	"\x05payee\x18\x12 \x01(\tR\x05payee\"\x85\x01\n" +
 	"\fAccountEvent\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12+\n" +
 	"\aaccount\x18\x02 \x01(\v2\x11.khata.v1.AccountR\aaccount\x12\x18\n" +

@@ -1,0 +1,2 @@
+-- +goose Up
+CREATE SCHEMA IF NOT EXISTS khata_sms;
