@@ -62,3 +62,16 @@ func (t *Transfer) adds(of AccountType, e Entry) (f Funds) {
 	}
 	return f
 }
+
+// Parties are the accounts of the first debit and of the first credit: between people's accounts, who pays and who is paid.
+func (s TransferSpec) Parties() (payer, payee AccountID) {
+	for _, e := range s.Entries {
+		switch {
+		case e.Direction == Debit && payer == "":
+			payer = e.Account
+		case e.Direction == Credit && payee == "":
+			payee = e.Account
+		}
+	}
+	return payer, payee
+}

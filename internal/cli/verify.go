@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +15,8 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var dsn, dir string
+	var dsn, dir, viewDSN string
+	var view bool
 	var options verify.Options
 	cmd := &cobra.Command{
 		Use:   "verify --dsn DSN | --data-dir DIR",
@@ -21,7 +24,10 @@ func (a *app) verifyCommand() *cobra.Command {
 		Long: `Recompute every invariant of the books from their entries, in one read-only snapshot of the live database, and print
 what was checked with counts. The exit code is 1 if anything is wrong; the offending rows are listed.
 
---dsn may be that of khata_service. --data-dir is that of a running or stopped "khata up".`,
+--dsn may be that of khata_service. --data-dir is that of a running or stopped "khata up".
+
+With --wallet it is the wallet view (docs/wallet.md) that is held against the books: each of its accounts as of its own version, so it may be
+at work meanwhile. How many accounts are behind is said, and is no breach.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if (dsn == "") == (dir == "") {
@@ -35,6 +41,9 @@ what was checked with counts. The exit code is 1 if anything is wrong; the offen
 				}
 				defer func() { err = errors.Join(err, release(context.WithoutCancel(cmd.Context()))) }()
 			}
+			if view {
+				return a.verifyWallet(cmd.Context(), cmp.Or(viewDSN, dsn), dsn)
+			}
 			report, err := verify.Run(cmd.Context(), dsn, options)
 			if err != nil {
 				return err
@@ -46,9 +55,37 @@ what was checked with counts. The exit code is 1 if anything is wrong; the offen
 	cmd.Flags().StringVar(&dir, "data-dir", "", "the data directory of a running or stopped khata up")
 	exclude(cmd, "dsn", "data-dir")
 	exclude(cmd, "data-dir", "dsn")
+	cmd.Flags().BoolVar(&view, "wallet", false, "hold the wallet view against the books, in place of the books against themselves")
+	cmd.Flags().StringVar(&viewDSN, "wallet-dsn", "", "the database of the wallet view, if it is not that of the books")
+	onlyOnCommandLine(cmd, "wallet")
 	cmd.Flags().IntVar(&options.MaxBreaches, "max-breaches", 20, "offending rows to list for each check; all are counted")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the report as one JSON object")
 	return cmd
+}
+
+// verifyWallet prints how the wallet view compares with the books.
+func (a *app) verifyWallet(ctx context.Context, viewDSN, dsn string) error {
+	c, err := server.CompareWallet(ctx, viewDSN, dsn)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%d accounts and %d movements of the wallet view were held against the books", c.Accounts, c.Movements)
+	for _, d := range c.Differences {
+		text += fmt.Sprintf("\n  ledger %s, account %s: %s", d.Ledger, d.Account, d.Detail)
+	}
+	switch {
+	case !c.Equal():
+		text += fmt.Sprintf("\n%d differences. Build it anew: khata consume wallet rebuild", c.Differ)
+	case c.Behind > 0:
+		text += fmt.Sprintf("\nAll are what the books have as of their versions; %d have moved since, and their events are on the way.", c.Behind)
+	default:
+		text += "\nAll are what the books have."
+	}
+	err = a.print(c, text)
+	if err == nil && !c.Equal() {
+		err = &exitError{ExitFailure}
+	}
+	return err
 }
 
 func openDataDir(ctx context.Context, dir string) (dsn string, release func(context.Context) error, err error) {

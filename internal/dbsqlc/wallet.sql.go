@@ -7,15 +7,460 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
+
+	"github.com/shopspring/decimal"
 )
 
+const WalletBuilder = `-- name: WalletBuilder :one
+SELECT pg_try_advisory_lock(4250, 2) AS alone
+`
+
+// One at a time reads the journal for the view.
+func (q *Queries) WalletBuilder(ctx context.Context, db DBTX) (bool, error) {
+	row := db.QueryRow(ctx, WalletBuilder)
+	var alone bool
+	err := row.Scan(&alone)
+	return alone, err
+}
+
+const WalletBuilderLeave = `-- name: WalletBuilderLeave :exec
+SELECT pg_advisory_unlock(4250, 2)
+`
+
+func (q *Queries) WalletBuilderLeave(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, WalletBuilderLeave)
+	return err
+}
+
+const WalletByAccount = `-- name: WalletByAccount :one
+SELECT w.ledger, w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
+  FROM khata_wallet.wallet w
+ WHERE w.generation = (SELECT s.generation FROM khata_wallet.state s) AND w.ledger = $1 AND w.account = $2
+`
+
+type WalletByAccountParams struct {
+	Ledger  string
+	Account string
+}
+
+type WalletByAccountRow struct {
+	Ledger         string
+	Account        string
+	Currency       string
+	Posted         decimal.Decimal
+	Held           decimal.Decimal
+	Incoming       decimal.Decimal
+	Version        int64
+	MovedAt        *time.Time
+	Type           string
+	Name           string
+	Frozen         string
+	Closed         bool
+	AccountVersion int64
+}
+
+func (q *Queries) WalletByAccount(ctx context.Context, db DBTX, arg WalletByAccountParams) (WalletByAccountRow, error) {
+	row := db.QueryRow(ctx, WalletByAccount, arg.Ledger, arg.Account)
+	var i WalletByAccountRow
+	err := row.Scan(
+		&i.Ledger,
+		&i.Account,
+		&i.Currency,
+		&i.Posted,
+		&i.Held,
+		&i.Incoming,
+		&i.Version,
+		&i.MovedAt,
+		&i.Type,
+		&i.Name,
+		&i.Frozen,
+		&i.Closed,
+		&i.AccountVersion,
+	)
+	return i, err
+}
+
+const WalletCover = `-- name: WalletCover :exec
+INSERT INTO khata_wallet.covered (generation, ledger, through) VALUES ($1, $2, $3)
+ON CONFLICT (generation, ledger) DO UPDATE SET through = EXCLUDED.through
+`
+
+type WalletCoverParams struct {
+	Generation int32
+	Ledger     string
+	Through    int64
+}
+
+func (q *Queries) WalletCover(ctx context.Context, db DBTX, arg WalletCoverParams) error {
+	_, err := db.Exec(ctx, WalletCover, arg.Generation, arg.Ledger, arg.Through)
+	return err
+}
+
+const WalletFollowed = `-- name: WalletFollowed :exec
+UPDATE khata_wallet.state SET followed = true WHERE NOT followed
+`
+
+func (q *Queries) WalletFollowed(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, WalletFollowed)
+	return err
+}
+
+const WalletGate = `-- name: WalletGate :exec
+SELECT pg_advisory_xact_lock_shared(4250, 1)
+`
+
+// Whoever changes the view by events holds this lock together with the others. Class 4250 is the wallet view's, as 4247 is that of the gates.
+func (q *Queries) WalletGate(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, WalletGate)
+	return err
+}
+
+const WalletGateAlone = `-- name: WalletGateAlone :exec
+SELECT pg_advisory_lock(4250, 1)
+`
+
+// Whoever brings it up to date from the journal holds it alone, until it unlocks it or its session ends.
+func (q *Queries) WalletGateAlone(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, WalletGateAlone)
+	return err
+}
+
+const WalletGateLeave = `-- name: WalletGateLeave :exec
+SELECT pg_advisory_unlock(4250, 1)
+`
+
+func (q *Queries) WalletGateLeave(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, WalletGateLeave)
+	return err
+}
+
+const WalletGenerationForget = `-- name: WalletGenerationForget :execrows
+WITH w AS (
+    DELETE FROM khata_wallet.wallet d
+     WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM khata_wallet.wallet o WHERE o.generation <> $1 LIMIT $2))
+    RETURNING 1
+), m AS (
+    DELETE FROM khata_wallet.movement d
+     WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM khata_wallet.movement o WHERE o.generation <> $1 LIMIT $2))
+    RETURNING 1
+), c AS (
+    DELETE FROM khata_wallet.covered d WHERE d.generation <> $1
+)
+SELECT 1 FROM w UNION ALL SELECT 1 FROM m
+`
+
+type WalletGenerationForgetParams struct {
+	Keep   int32
+	AtMost int32
+}
+
+// Rows of generations that nobody reads, nor builds.
+func (q *Queries) WalletGenerationForget(ctx context.Context, db DBTX, arg WalletGenerationForgetParams) (int64, error) {
+	result, err := db.Exec(ctx, WalletGenerationForget, arg.Keep, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const WalletLastGeneration = `-- name: WalletLastGeneration :one
+SELECT greatest((SELECT max(w.generation) FROM khata_wallet.wallet w), (SELECT max(c.generation) FROM khata_wallet.covered c),
+                (SELECT s.generation FROM khata_wallet.state s), 0)::integer AS generation
+`
+
+func (q *Queries) WalletLastGeneration(ctx context.Context, db DBTX) (int32, error) {
+	row := db.QueryRow(ctx, WalletLastGeneration)
+	var generation int32
+	err := row.Scan(&generation)
+	return generation, err
+}
+
+const WalletLedgers = `-- name: WalletLedgers :many
+SELECT DISTINCT w.ledger FROM khata_wallet.wallet w WHERE w.generation = $1 ORDER BY w.ledger
+`
+
+func (q *Queries) WalletLedgers(ctx context.Context, db DBTX, generation int32) ([]string, error) {
+	rows, err := db.Query(ctx, WalletLedgers, generation)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var ledger string
+		if err := rows.Scan(&ledger); err != nil {
+			return nil, err
+		}
+		items = append(items, ledger)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WalletMovementCount = `-- name: WalletMovementCount :one
+SELECT count(*) FROM khata_wallet.movement m WHERE m.generation = $1
+`
+
+func (q *Queries) WalletMovementCount(ctx context.Context, db DBTX, generation int32) (int64, error) {
+	row := db.QueryRow(ctx, WalletMovementCount, generation)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const WalletMovementKnown = `-- name: WalletMovementKnown :one
+SELECT EXISTS (SELECT FROM khata_wallet.movement m
+                WHERE m.generation = $1 AND m.ledger = $2 AND m.account = $3 AND m.version = $4
+                  AND m.transfer_id = $5) AS known
+`
+
+type WalletMovementKnownParams struct {
+	Generation int32
+	Ledger     string
+	Account    string
+	Version    int64
+	TransferID string
+}
+
+// Whether the view has this very movement.
+func (q *Queries) WalletMovementKnown(ctx context.Context, db DBTX, arg WalletMovementKnownParams) (bool, error) {
+	row := db.QueryRow(ctx, WalletMovementKnown,
+		arg.Generation,
+		arg.Ledger,
+		arg.Account,
+		arg.Version,
+		arg.TransferID,
+	)
+	var known bool
+	err := row.Scan(&known)
+	return known, err
+}
+
+const WalletMovements = `-- name: WalletMovements :many
+SELECT m.version, m.transfer_id, m.kind, m.origin, m.posted, m.held, m.incoming, m.balance, m.posted_at, m.effective_at, m.description, m.payer, m.payee
+  FROM khata_wallet.movement m
+ WHERE m.generation = (SELECT s.generation FROM khata_wallet.state s) AND m.ledger = $1 AND m.account = $2
+ ORDER BY m.version DESC
+ LIMIT $3
+`
+
+type WalletMovementsParams struct {
+	Ledger  string
+	Account string
+	AtMost  int32
+}
+
+type WalletMovementsRow struct {
+	Version     int64
+	TransferID  string
+	Kind        string
+	Origin      string
+	Posted      decimal.Decimal
+	Held        decimal.Decimal
+	Incoming    decimal.Decimal
+	Balance     decimal.Decimal
+	PostedAt    time.Time
+	EffectiveAt *time.Time
+	Description string
+	Payer       string
+	Payee       string
+}
+
+// The last movements of an account, the newest first.
+func (q *Queries) WalletMovements(ctx context.Context, db DBTX, arg WalletMovementsParams) ([]WalletMovementsRow, error) {
+	rows, err := db.Query(ctx, WalletMovements, arg.Ledger, arg.Account, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WalletMovementsRow
+	for rows.Next() {
+		var i WalletMovementsRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.TransferID,
+			&i.Kind,
+			&i.Origin,
+			&i.Posted,
+			&i.Held,
+			&i.Incoming,
+			&i.Balance,
+			&i.PostedAt,
+			&i.EffectiveAt,
+			&i.Description,
+			&i.Payer,
+			&i.Payee,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WalletMovementsForget = `-- name: WalletMovementsForget :execrows
+DELETE FROM khata_wallet.movement
+ WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM khata_wallet.movement m WHERE m.posted_at < $1 LIMIT $2))
+`
+
+type WalletMovementsForgetParams struct {
+	Before time.Time
+	AtMost int32
+}
+
+// Movements that are old, some at a time. A balance is not made of them.
+func (q *Queries) WalletMovementsForget(ctx context.Context, db DBTX, arg WalletMovementsForgetParams) (int64, error) {
+	result, err := db.Exec(ctx, WalletMovementsForget, arg.Before, arg.AtMost)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const WalletMovementsInsert = `-- name: WalletMovementsInsert :exec
+INSERT INTO khata_wallet.movement (generation, ledger, account, version, transfer_id, kind, origin, posted, held, incoming, balance, posted_at,
+                                   effective_at, description, payer, payee)
+SELECT $1::integer, n.ledger, n.account, n.version, n.transfer_id, n.kind, n.origin, n.posted, n.held, n.incoming, n.balance, n.posted_at,
+       CASE WHEN n.back_dated THEN n.effective_at END, n.description, n.payer, n.payee
+  FROM (SELECT unnest($2::text[]) AS ledger, unnest($3::text[]) AS account, unnest($4::bigint[]) AS version,
+               unnest($5::text[]) AS transfer_id, unnest($6::text[]) AS kind, unnest($7::text[]) AS origin,
+               unnest($8::numeric[]) AS posted, unnest($9::numeric[]) AS held, unnest($10::numeric[]) AS incoming,
+               unnest($11::numeric[]) AS balance, unnest($12::timestamptz[]) AS posted_at,
+               unnest($13::boolean[]) AS back_dated, unnest($14::timestamptz[]) AS effective_at,
+               unnest($15::text[]) AS description, unnest($16::text[]) AS payer, unnest($17::text[]) AS payee) n
+`
+
+type WalletMovementsInsertParams struct {
+	Generation   int32
+	Ledgers      []string
+	Accounts     []string
+	Versions     []int64
+	TransferIds  []string
+	Kinds        []string
+	Origins      []string
+	Posteds      []decimal.Decimal
+	Helds        []decimal.Decimal
+	Incomings    []decimal.Decimal
+	Balances     []decimal.Decimal
+	PostedAts    []time.Time
+	BackDateds   []bool
+	EffectiveAts []time.Time
+	Descriptions []string
+	Payers       []string
+	Payees       []string
+}
+
+func (q *Queries) WalletMovementsInsert(ctx context.Context, db DBTX, arg WalletMovementsInsertParams) error {
+	_, err := db.Exec(ctx, WalletMovementsInsert,
+		arg.Generation,
+		arg.Ledgers,
+		arg.Accounts,
+		arg.Versions,
+		arg.TransferIds,
+		arg.Kinds,
+		arg.Origins,
+		arg.Posteds,
+		arg.Helds,
+		arg.Incomings,
+		arg.Balances,
+		arg.PostedAts,
+		arg.BackDateds,
+		arg.EffectiveAts,
+		arg.Descriptions,
+		arg.Payers,
+		arg.Payees,
+	)
+	return err
+}
+
+const WalletPage = `-- name: WalletPage :many
+SELECT w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.account_version, l.balance AS last_balance
+  FROM khata_wallet.wallet w
+       LEFT JOIN khata_wallet.movement l
+              ON l.generation = w.generation AND l.ledger = w.ledger AND l.account = w.account AND l.version = w.version
+ WHERE w.generation = $1 AND w.ledger = $2 AND w.account > $3
+ ORDER BY w.account
+ LIMIT $4
+`
+
+type WalletPageParams struct {
+	Generation int32
+	Ledger     string
+	After      string
+	AtMost     int32
+}
+
+type WalletPageRow struct {
+	Account        string
+	Currency       string
+	Posted         decimal.Decimal
+	Held           decimal.Decimal
+	Incoming       decimal.Decimal
+	Version        int64
+	AccountVersion int64
+	LastBalance    *decimal.Decimal
+}
+
+// Accounts in their order, with the balance after their last movement as far as that is kept.
+func (q *Queries) WalletPage(ctx context.Context, db DBTX, arg WalletPageParams) ([]WalletPageRow, error) {
+	rows, err := db.Query(ctx, WalletPage,
+		arg.Generation,
+		arg.Ledger,
+		arg.After,
+		arg.AtMost,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WalletPageRow
+	for rows.Next() {
+		var i WalletPageRow
+		if err := rows.Scan(
+			&i.Account,
+			&i.Currency,
+			&i.Posted,
+			&i.Held,
+			&i.Incoming,
+			&i.Version,
+			&i.AccountVersion,
+			&i.LastBalance,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WalletSetGeneration = `-- name: WalletSetGeneration :exec
+INSERT INTO khata_wallet.state (generation) VALUES ($1)
+ON CONFLICT (only_one) DO UPDATE SET generation = EXCLUDED.generation, built_at = clock_timestamp(), followed = false
+`
+
+func (q *Queries) WalletSetGeneration(ctx context.Context, db DBTX, generation int32) error {
+	_, err := db.Exec(ctx, WalletSetGeneration, generation)
+	return err
+}
+
 const WalletState = `-- name: WalletState :many
-SELECT s.generation, coalesce(c.ledger, '')::text AS ledger, coalesce(c.through, 0)::bigint AS through
+SELECT s.generation, s.built_at, s.followed, coalesce(c.ledger, '')::text AS ledger, coalesce(c.through, 0)::bigint AS through
   FROM khata_wallet.state s LEFT JOIN khata_wallet.covered c ON c.generation = s.generation
 `
 
 type WalletStateRow struct {
 	Generation int32
+	BuiltAt    time.Time
+	Followed   bool
 	Ledger     string
 	Through    int64
 }
@@ -30,7 +475,13 @@ func (q *Queries) WalletState(ctx context.Context, db DBTX) ([]WalletStateRow, e
 	var items []WalletStateRow
 	for rows.Next() {
 		var i WalletStateRow
-		if err := rows.Scan(&i.Generation, &i.Ledger, &i.Through); err != nil {
+		if err := rows.Scan(
+			&i.Generation,
+			&i.BuiltAt,
+			&i.Followed,
+			&i.Ledger,
+			&i.Through,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -39,4 +490,190 @@ func (q *Queries) WalletState(ctx context.Context, db DBTX) ([]WalletStateRow, e
 		return nil, err
 	}
 	return items, nil
+}
+
+const WalletWrongMovements = `-- name: WalletWrongMovements :many
+SELECT v.ledger, v.account, v.version, v.balance, (v.before + v.posted)::numeric AS should
+  FROM (SELECT m.ledger, m.account, m.version, m.posted, m.balance,
+               lag(m.balance) OVER (PARTITION BY m.ledger, m.account ORDER BY m.version) AS before
+          FROM khata_wallet.movement m WHERE m.generation = $1) v
+ WHERE v.before + v.posted <> v.balance
+ LIMIT $2
+`
+
+type WalletWrongMovementsParams struct {
+	Generation int32
+	AtMost     int32
+}
+
+type WalletWrongMovementsRow struct {
+	Ledger  string
+	Account string
+	Version int64
+	Balance decimal.Decimal
+	Should  decimal.Decimal
+}
+
+// Movements whose balance is not that of the one before them and what they added.
+func (q *Queries) WalletWrongMovements(ctx context.Context, db DBTX, arg WalletWrongMovementsParams) ([]WalletWrongMovementsRow, error) {
+	rows, err := db.Query(ctx, WalletWrongMovements, arg.Generation, arg.AtMost)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WalletWrongMovementsRow
+	for rows.Next() {
+		var i WalletWrongMovementsRow
+		if err := rows.Scan(
+			&i.Ledger,
+			&i.Account,
+			&i.Version,
+			&i.Balance,
+			&i.Should,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WalletsBegin = `-- name: WalletsBegin :exec
+INSERT INTO khata_wallet.wallet (generation, ledger, account)
+SELECT $1::integer, n.ledger, n.account
+  FROM (SELECT unnest($2::text[]) AS ledger, unnest($3::text[]) AS account) n
+ ORDER BY n.ledger, n.account
+ON CONFLICT DO NOTHING
+`
+
+type WalletsBeginParams struct {
+	Generation int32
+	Ledgers    []string
+	Accounts   []string
+}
+
+// The rows of accounts that have none yet.
+func (q *Queries) WalletsBegin(ctx context.Context, db DBTX, arg WalletsBeginParams) error {
+	_, err := db.Exec(ctx, WalletsBegin, arg.Generation, arg.Ledgers, arg.Accounts)
+	return err
+}
+
+const WalletsOf = `-- name: WalletsOf :many
+SELECT w.ledger, w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
+  FROM khata_wallet.wallet w
+       JOIN (SELECT unnest($1::text[]) AS ledger, unnest($2::text[]) AS account) n ON w.ledger = n.ledger AND w.account = n.account
+ WHERE w.generation = $3
+ ORDER BY w.ledger, w.account
+   FOR UPDATE OF w
+`
+
+type WalletsOfParams struct {
+	Ledgers    []string
+	Accounts   []string
+	Generation int32
+}
+
+type WalletsOfRow struct {
+	Ledger         string
+	Account        string
+	Currency       string
+	Posted         decimal.Decimal
+	Held           decimal.Decimal
+	Incoming       decimal.Decimal
+	Version        int64
+	MovedAt        *time.Time
+	Type           string
+	Name           string
+	Frozen         string
+	Closed         bool
+	AccountVersion int64
+}
+
+// The rows of accounts, locked in their order.
+func (q *Queries) WalletsOf(ctx context.Context, db DBTX, arg WalletsOfParams) ([]WalletsOfRow, error) {
+	rows, err := db.Query(ctx, WalletsOf, arg.Ledgers, arg.Accounts, arg.Generation)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WalletsOfRow
+	for rows.Next() {
+		var i WalletsOfRow
+		if err := rows.Scan(
+			&i.Ledger,
+			&i.Account,
+			&i.Currency,
+			&i.Posted,
+			&i.Held,
+			&i.Incoming,
+			&i.Version,
+			&i.MovedAt,
+			&i.Type,
+			&i.Name,
+			&i.Frozen,
+			&i.Closed,
+			&i.AccountVersion,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WalletsSet = `-- name: WalletsSet :exec
+UPDATE khata_wallet.wallet w
+   SET currency = n.currency, posted = n.posted, held = n.held, incoming = n.incoming, version = n.version,
+       moved_at = CASE WHEN n.version > 0 THEN n.moved_at END,
+       type = n.type, name = n.name, frozen = n.frozen, closed = n.closed, account_version = n.account_version
+  FROM (SELECT unnest($2::text[]) AS ledger, unnest($3::text[]) AS account, unnest($4::text[]) AS currency,
+               unnest($5::numeric[]) AS posted, unnest($6::numeric[]) AS held, unnest($7::numeric[]) AS incoming,
+               unnest($8::bigint[]) AS version, unnest($9::timestamptz[]) AS moved_at, unnest($10::text[]) AS type,
+               unnest($11::text[]) AS name, unnest($12::text[]) AS frozen, unnest($13::boolean[]) AS closed,
+               unnest($14::bigint[]) AS account_version) n
+ WHERE w.generation = $1 AND w.ledger = n.ledger AND w.account = n.account
+`
+
+type WalletsSetParams struct {
+	Generation      int32
+	Ledgers         []string
+	Accounts        []string
+	Currencies      []string
+	Posteds         []decimal.Decimal
+	Helds           []decimal.Decimal
+	Incomings       []decimal.Decimal
+	Versions        []int64
+	MovedAts        []time.Time
+	Types           []string
+	Names           []string
+	Frozens         []string
+	Closeds         []bool
+	AccountVersions []int64
+}
+
+// What the accounts have now.
+func (q *Queries) WalletsSet(ctx context.Context, db DBTX, arg WalletsSetParams) error {
+	_, err := db.Exec(ctx, WalletsSet,
+		arg.Generation,
+		arg.Ledgers,
+		arg.Accounts,
+		arg.Currencies,
+		arg.Posteds,
+		arg.Helds,
+		arg.Incomings,
+		arg.Versions,
+		arg.MovedAts,
+		arg.Types,
+		arg.Names,
+		arg.Frozens,
+		arg.Closeds,
+		arg.AccountVersions,
+	)
+	return err
 }

@@ -102,11 +102,7 @@ const (
 // number it gives every record exactly once, whatever is posted meanwhile: no record that is not there yet will get a number below the
 // last one returned. It returns ErrUnderWay if there is nothing to return but what others have to finish first.
 func (f *Feed) Records(ctx context.Context, ledgerID int32, after int64, limit int) ([]Record, error) {
-	book := f.books[ledgerID]
-	if book == nil {
-		book = newFeedBook()
-		f.books[ledgerID] = book
-	}
+	book := f.book(ledgerID)
 	// Far behind, the horizon of a while ago will do.
 	if book.horizon > after {
 		if records, err := f.through(ctx, ledgerID, book, after, limit); err != nil || len(records) > 0 {
@@ -125,6 +121,24 @@ func (f *Feed) Records(ctx context.Context, ledgerID int32, after int64, limit i
 	}
 	book.horizon = horizon
 	return f.through(ctx, ledgerID, book, after, limit)
+}
+
+// RecordsThrough is Records up to a horizon that the caller has been given by Horizon, and which it does not wait for again. It can return
+// records beyond it.
+func (f *Feed) RecordsThrough(ctx context.Context, ledgerID int32, after, horizon int64, limit int) ([]Record, error) {
+	book := f.book(ledgerID)
+	book.horizon = max(book.horizon, horizon)
+	return f.through(ctx, ledgerID, book, after, limit)
+}
+
+// book is what is remembered of a ledger.
+func (f *Feed) book(ledgerID int32) *feedBook {
+	book := f.books[ledgerID]
+	if book == nil {
+		book = newFeedBook()
+		f.books[ledgerID] = book
+	}
+	return book
 }
 
 // through reads up to the book's horizon.

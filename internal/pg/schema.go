@@ -103,3 +103,6 @@ func appliedVersion(ctx context.Context, pool *pgxpool.Pool, table pgx.Identifie
 }
 
 var defaultVersions = pgx.Identifier{goose.DefaultTablename}
+
+// Quote makes a name one in SQL, whatever is in it.
+func Quote(name string) string { return pgx.Identifier{name}.Sanitize() }

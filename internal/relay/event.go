@@ -1,8 +1,6 @@
 package relay
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,33 +42,9 @@ func (e *event) place() place { return place{e.record.Topic, string(e.record.Key
 // again by a later version is the same fact.
 const version = ".v1"
 
-// eventID names a fact for ever: the same parts give the same id at every sending, by every relay, after every restore. It is a UUID of
-// version 8, made of a SHA-256.
+// eventID names a fact for ever: the same parts give the same id at every sending, by every relay, after every restore.
 func eventID(name ledger.Name, fact string, parts ...string) string {
-	buf := make([]byte, 0, 512)
-	add := func(part string) {
-		buf = strconv.AppendInt(buf, int64(len(part)), 10)
-		buf = append(append(buf, ':'), part...)
-	}
-	add("khata.event")
-	add(string(name))
-	add(fact)
-	for _, part := range parts {
-		add(part)
-	}
-	sum := sha256.Sum256(buf)
-	sum[6] = sum[6]&0x0f | 0x80
-	sum[8] = sum[8]&0x3f | 0x80
-	var text [36]byte
-	at := 0
-	for _, group := range [][]byte{sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]} {
-		if at > 0 {
-			text[at] = '-'
-			at++
-		}
-		at += hex.Encode(text[at:], group)
-	}
-	return string(text[:])
+	return wire.EventID("khata.event", append([]string{string(name), fact}, parts...)...)
 }
 
 // Facts about transfers, by what was posted.
@@ -79,12 +53,7 @@ var transferFacts = map[ledger.Kind]string{
 	ledger.Expiry: "transfer.expired", ledger.Refund: "transfer.refunded", ledger.Reversal: "transfer.reversed",
 }
 
-var transferKinds = map[ledger.Kind]khatav1.TransferKind{
-	ledger.Plain: khatav1.TransferKind_TRANSFER_KIND_PLAIN, ledger.Hold: khatav1.TransferKind_TRANSFER_KIND_HOLD,
-	ledger.Capture: khatav1.TransferKind_TRANSFER_KIND_CAPTURE, ledger.Void: khatav1.TransferKind_TRANSFER_KIND_VOID,
-	ledger.Expiry: khatav1.TransferKind_TRANSFER_KIND_EXPIRY, ledger.Refund: khatav1.TransferKind_TRANSFER_KIND_REFUND,
-	ledger.Reversal: khatav1.TransferKind_TRANSFER_KIND_REVERSAL,
-}
+var transferKinds = wire.Invert(wire.TransferKinds)
 
 const (
 	factRefused = "transfer.refused"
@@ -163,18 +132,9 @@ func movement(name ledger.Name, record *ledger.Transfer, movements []ledger.Move
 			out.Counterparties = append(out.Counterparties, string(movements[k].Account))
 		}
 	}
-	out.Payer, out.Payee = string(first(record, ledger.Debit)), string(first(record, ledger.Credit))
+	payer, payee := record.Parties()
+	out.Payer, out.Payee = string(payer), string(payee)
 	return out
-}
-
-// first is the account of the first entry of a direction; a posted transfer has one of each.
-func first(record *ledger.Transfer, direction ledger.Direction) ledger.AccountID {
-	for _, e := range record.Entries {
-		if e.Direction == direction {
-			return e.Account
-		}
-	}
-	return ""
 }
 
 func (t Topics) changed(name ledger.Name, c *journal.Change) event {

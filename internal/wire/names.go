@@ -28,6 +28,17 @@ var Directions = map[khatav1.Direction]ledger.Direction{
 	khatav1.Direction_DIRECTION_CREDIT: ledger.Credit,
 }
 
+// TransferKinds are the kinds of transfers, as events name them.
+var TransferKinds = map[khatav1.TransferKind]ledger.Kind{
+	khatav1.TransferKind_TRANSFER_KIND_PLAIN:    ledger.Plain,
+	khatav1.TransferKind_TRANSFER_KIND_HOLD:     ledger.Hold,
+	khatav1.TransferKind_TRANSFER_KIND_CAPTURE:  ledger.Capture,
+	khatav1.TransferKind_TRANSFER_KIND_VOID:     ledger.Void,
+	khatav1.TransferKind_TRANSFER_KIND_EXPIRY:   ledger.Expiry,
+	khatav1.TransferKind_TRANSFER_KIND_REFUND:   ledger.Refund,
+	khatav1.TransferKind_TRANSFER_KIND_REVERSAL: ledger.Reversal,
+}
+
 // Invert turns such a table round.
 func Invert[K, V comparable](m map[K]V) map[V]K {
 	inverse := make(map[V]K, len(m))

@@ -1,0 +1,218 @@
+package wallet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/periodic"
+	"github.com/khata-ledger/khata/ledger"
+	"github.com/khata-ledger/khata/ledger/inbox"
+)
+
+// DefaultKeep is for how long movements are kept. Balances are not made of them.
+const DefaultKeep = 90 * 24 * time.Hour
+
+// Config is how the view is kept.
+type Config struct {
+	// Inbox is where events come from: its pool is the database of the view, and its topic that of accounts. Required, without a handler.
+	Inbox inbox.Config
+	// Journal is the books, for what the topic does not have (any more). Without it a view that was never built, or whose events are gone, is
+	// a person's to mend.
+	Journal *journal.Journal
+	// Complete completes a view that is there from the journal before it follows the events, for a topic that may not have all of them.
+	Complete bool
+	// Keep is for how long movements are kept; 0 is DefaultKeep.
+	Keep time.Duration
+	// Metrics may be nil.
+	Metrics *Metrics
+}
+
+// view is the view in a database.
+type view struct {
+	pool    *pgxpool.Pool
+	sql     *dbsqlc.Queries
+	journal *journal.Journal
+	keep    time.Duration
+	log     *slog.Logger
+	metrics *Metrics
+}
+
+func newView(pool *pgxpool.Pool, j *journal.Journal, keep time.Duration, log *slog.Logger) *view {
+	if keep == 0 {
+		keep = DefaultKeep
+	}
+	return &view{pool: pool, sql: dbsqlc.New(), journal: j, keep: keep, log: log}
+}
+
+// ErrNeverBuilt says that there is no view yet.
+var ErrNeverBuilt = errors.New("the wallet view was never built, and a topic has no beginning: give --ledger-dsn, or run khata consume wallet rebuild first")
+
+// ErrForsaken says that the events since the view was built may be gone from the topic, as far as anybody can tell.
+var ErrForsaken = errors.New("the wallet view was built more than a day ago, and no events were read since: they may be gone from the topic. " +
+	"Give --ledger-dsn, or run khata consume wallet rebuild again")
+
+// Run keeps the view until ctx ends. With the journal it first builds the view from there if there is none. The errors are those of
+// inbox.New and Run; and where there is no journal ErrNeverBuilt, ErrForsaken, and an *inbox.LostError.
+func Run(ctx context.Context, config Config) error {
+	v := newView(config.Inbox.Pool, config.Journal, config.Keep, config.Inbox.Logger)
+	v.metrics = config.Metrics
+	state, err := v.state(ctx, v.pool)
+	switch {
+	case err != nil:
+		return err
+	case v.journal != nil && (config.Complete || state.generation == 0 || state.forsaken()):
+		err = v.complete(ctx)
+	case state.generation == 0:
+		err = ErrNeverBuilt
+	case state.forsaken():
+		err = ErrForsaken
+	}
+	if err != nil {
+		return err
+	}
+	c := config.Inbox
+	c.Consumer, c.KeepOrder, c.HandleAll, c.OnLost = Consumer, true, v.handle, v.lost
+	in, err := inbox.New(ctx, c)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	forgotten := periodic.Job{Name: "forget old movements of the wallet view", Every: time.Hour, Do: v.forget, Log: v.log}.Start(running)
+	defer forgotten()
+	defer stop()
+	return in.Run(ctx)
+}
+
+// handle gives events their effects.
+func (v *view) handle(ctx context.Context, tx pgx.Tx, events []inbox.Event) error {
+	facts := make([]fact, 0, len(events))
+	for _, e := range events {
+		f, err := ofEvent(e)
+		if err != nil {
+			return inbox.Poison(err)
+		}
+		facts = append(facts, f)
+	}
+	state, err := v.enter(ctx, tx)
+	if err != nil {
+		return err
+	}
+	beyond := facts[:0]
+	for _, f := range facts {
+		if f.version > state.covered[f.ledger] {
+			beyond = append(beyond, f)
+		}
+	}
+	w := writer{v.sql, tx, state.generation, time.Now().Add(-v.keep)}
+	done, err := w.apply(ctx, beyond, func(ctx context.Context, f fact, r row) error { return v.doubt(ctx, tx, state.generation, f, r) })
+	if err == nil {
+		v.metrics.came(done, len(events)-len(beyond), beyond)
+	}
+	return err
+}
+
+// enter holds off those who work on the view from the journal, and reads how far that is: in a statement of its own, after the lock was had.
+func (v *view) enter(ctx context.Context, tx pgx.Tx) (state, error) {
+	var batch pgx.Batch
+	batch.Queue(dbsqlc.WalletGate)
+	var s state
+	batch.Queue(dbsqlc.WalletState).Query(func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dbsqlc.WalletStateRow])
+		s = stateOf(list)
+		return err
+	})
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return s, fmt.Errorf("read the state of the wallet view: %w", err)
+	}
+	switch {
+	case s.generation == 0:
+		return s, inbox.Transient(ErrNeverBuilt)
+	case s.followed:
+		return s, nil
+	}
+	if err := v.sql.WalletFollowed(ctx, tx); err != nil {
+		return s, fmt.Errorf("write down that the wallet view follows the events: %w", err)
+	}
+	return s, nil
+}
+
+// doubt looks at a movement that is not beyond the account's version, though the inbox does not know its event. It is in the view, or was and is
+// too old to be kept; or the view is of other books.
+func (v *view) doubt(ctx context.Context, tx pgx.Tx, generation int32, f fact, r row) error {
+	known, err := v.sql.WalletMovementKnown(ctx, tx, dbsqlc.WalletMovementKnownParams{
+		Generation: generation, Ledger: string(f.ledger), Account: string(f.account), Version: f.version, TransferID: string(f.moved.transfer),
+	})
+	if err != nil || known || f.at.Before(time.Now().Add(-v.keep)) {
+		return err
+	}
+	return inbox.Poison(&ContradictionError{f.ledger, f.account, f.moved.transfer, f.version, r.version})
+}
+
+// lost makes up for events that are gone from the topic, from the journal.
+func (v *view) lost(ctx context.Context, lost *inbox.LostError) error {
+	if v.journal == nil {
+		return fmt.Errorf("%w. The wallet view has them from the journal: run khata consume wallet with --ledger-dsn", lost)
+	}
+	v.log.Warn("events are gone from the topic: the wallet view reads the journal", "topic", lost.Topic, "partition", lost.Partition)
+	return v.complete(ctx)
+}
+
+// state is which rows are read, and how far the journal was read for them. Generation 0 is none.
+type state struct {
+	generation int32
+	builtAt    time.Time
+	followed   bool // whether events were read since
+	covered    map[ledger.Name]int64
+}
+
+// forsakenAfter is less than any topic of events keeps.
+const forsakenAfter = 24 * time.Hour
+
+func (s state) forsaken() bool {
+	return s.generation != 0 && !s.followed && time.Since(s.builtAt) > forsakenAfter
+}
+
+func stateOf(rows []dbsqlc.WalletStateRow) state {
+	s := state{covered: map[ledger.Name]int64{}}
+	for _, r := range rows {
+		s.generation, s.builtAt, s.followed = r.Generation, r.BuiltAt, r.Followed
+		if r.Ledger != "" {
+			s.covered[ledger.Name(r.Ledger)] = r.Through
+		}
+	}
+	return s
+}
+
+func (v *view) state(ctx context.Context, db dbsqlc.DBTX) (state, error) {
+	rows, err := v.sql.WalletState(ctx, db)
+	if err != nil {
+		return state{}, fmt.Errorf("read the state of the wallet view: %w", err)
+	}
+	return stateOf(rows), nil
+}
+
+// forgetAtOnce is how many rows a transaction takes away.
+const forgetAtOnce = 10_000
+
+// forget takes away movements that are too old.
+func (v *view) forget(ctx context.Context) error {
+	return untilNone(func() (int64, error) {
+		return v.sql.WalletMovementsForget(ctx, v.pool, dbsqlc.WalletMovementsForgetParams{Before: time.Now().Add(-v.keep), AtMost: forgetAtOnce})
+	})
+}
+
+func untilNone(some func() (int64, error)) error {
+	for {
+		if n, err := some(); err != nil || n == 0 {
+			return err
+		}
+	}
+}

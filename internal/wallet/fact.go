@@ -1,0 +1,145 @@
+package wallet
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/wire"
+	"github.com/khata-ledger/khata/ledger"
+	"github.com/khata-ledger/khata/ledger/inbox"
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
+)
+
+// key names an account.
+type key struct {
+	ledger  ledger.Name
+	account ledger.AccountID
+}
+
+// fact is something that became of an account: a movement or a change.
+type fact struct {
+	key
+	version int64
+	at      time.Time
+	// moved is nil for a change, and changed for a movement.
+	moved   *movement
+	changed *change
+}
+
+// movement is what a transfer did to the account.
+type movement struct {
+	transfer     ledger.TransferID
+	kind         ledger.Kind
+	origin       ledger.TransferID
+	currency     ledger.CurrencyCode
+	posted       decimal.Decimal
+	held         decimal.Decimal
+	incoming     decimal.Decimal
+	effectiveAt  *time.Time
+	description  string
+	payer, payee ledger.AccountID
+}
+
+// change is the account as a change left it.
+type change struct {
+	kind     ledger.AccountType
+	currency ledger.CurrencyCode
+	name     string
+	frozen   ledger.Frozen
+	closed   bool
+}
+
+const (
+	movedType     = "khata.account.moved.v1"
+	accountPrefix = "khata.account."
+	v1            = ".v1"
+)
+
+// ofEvent reads an event. The error is that of one that can never be read.
+func ofEvent(e inbox.Event) (fact, error) {
+	switch {
+	case e.Type == movedType:
+		return ofMovement(e.Data)
+	case strings.HasPrefix(e.Type, accountPrefix) && strings.HasSuffix(e.Type, v1):
+		return ofChange(e.Data)
+	}
+	return fact{}, fmt.Errorf("the type %q is not known here: it may be of a later version of Khata. Use that one's khata, and have the event replayed", e.Type)
+}
+
+func ofMovement(data []byte) (fact, error) {
+	var m khatav1.AccountMovement
+	if err := proto.Unmarshal(data, &m); err != nil {
+		return fact{}, fmt.Errorf("read a movement: %w", err)
+	}
+	f := fact{
+		key: key{ledger.Name(m.Ledger), ledger.AccountID(m.Account)}, version: m.Version, at: m.PostedAt.AsTime(),
+		moved: &movement{
+			transfer: ledger.TransferID(m.TransferId), origin: ledger.TransferID(m.Origin), currency: ledger.CurrencyCode(m.Currency),
+			description: m.Description, payer: ledger.AccountID(m.Payer), payee: ledger.AccountID(m.Payee),
+		},
+	}
+	var known bool
+	if f.moved.kind, known = wire.TransferKinds[m.Kind]; !known {
+		return fact{}, fmt.Errorf("read a movement: a transfer of kind %d is not known here", m.Kind)
+	}
+	if m.EffectiveAt != nil {
+		at := m.EffectiveAt.AsTime()
+		f.moved.effectiveAt = &at
+	}
+	for _, part := range []struct {
+		text string
+		into *decimal.Decimal
+	}{{m.Posted, &f.moved.posted}, {m.Held, &f.moved.held}, {m.Incoming, &f.moved.incoming}} {
+		var err error
+		if *part.into, err = decimal.NewFromString(part.text); err != nil {
+			return fact{}, fmt.Errorf("read a movement: %q is not an amount", part.text)
+		}
+	}
+	return f, f.check()
+}
+
+func ofChange(data []byte) (fact, error) {
+	var m khatav1.AccountEvent
+	if err := proto.Unmarshal(data, &m); err != nil {
+		return fact{}, fmt.Errorf("read a change of an account: %w", err)
+	}
+	a := m.GetAccount()
+	f := fact{
+		key: key{ledger.Name(m.Ledger), ledger.AccountID(a.GetAccount())}, version: a.GetVersion(), at: a.GetUpdatedAt().AsTime(),
+		changed: &change{
+			kind: wire.AccountTypes[a.GetType()], currency: ledger.CurrencyCode(a.GetCurrency()), name: a.GetName(), frozen: wire.Frozens[a.GetFrozen()],
+			closed: a.GetClosed(),
+		},
+	}
+	return f, f.check()
+}
+
+// check tells a message that is something else, which protobuf may read all the same.
+func (f fact) check() error {
+	if f.ledger == "" || f.account == "" || f.version <= 0 {
+		return fmt.Errorf("the event names no account and sequence: ledger %q, account %q, sequence %d", f.ledger, f.account, f.version)
+	}
+	return nil
+}
+
+// ofRecord makes facts of a record of the journal, as its events tell them.
+func ofRecord(facts []fact, name ledger.Name, r journal.Record) []fact {
+	if c := r.Change; c != nil {
+		a := c.Account
+		return append(facts, fact{key: key{name, a.ID}, version: a.Version, at: a.UpdatedAt, changed: &change{a.Type, a.Currency.Code, a.Name, a.Frozen, a.Closed}})
+	}
+	t := r.Transfer
+	payer, payee := t.Parties()
+	for _, m := range r.Movements {
+		facts = append(facts, fact{key: key{name, m.Account}, version: r.Sequence, at: t.PostedAt, moved: &movement{
+			transfer: t.ID, kind: t.Kind(), origin: t.Origin(), currency: m.Currency.Code, posted: m.Posted, held: m.Held, incoming: m.Incoming,
+			effectiveAt: t.EffectiveAt, description: t.Description, payer: payer, payee: payee,
+		}})
+	}
+	return facts
+}
