@@ -37,13 +37,12 @@ INSERT INTO khata_wallet.covered (generation, ledger, through) VALUES (@generati
 ON CONFLICT (generation, ledger) DO UPDATE SET through = EXCLUDED.through;
 
 -- name: WalletsOf :many
--- The rows of accounts, locked in their order.
-SELECT w.ledger, w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
-  FROM khata_wallet.wallet w
-       JOIN (SELECT unnest(@ledgers::text[]) AS ledger, unnest(@accounts::text[]) AS account) n ON w.ledger = n.ledger AND w.account = n.account
- WHERE w.generation = @generation
- ORDER BY w.ledger, w.account
-   FOR UPDATE OF w;
+-- The rows of accounts, locked in the order that is given. Each is looked up by its key: in a join the planner, who knows nothing yet of a table
+-- that was just filled, reads all accounts of the ledger for each.
+SELECT w.ledger, w.account, w.currency, w.scale, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
+  FROM (SELECT unnest(@ledgers::text[]) AS ledger, unnest(@accounts::text[]) AS account) n
+       CROSS JOIN LATERAL (SELECT * FROM khata_wallet.wallet c
+                            WHERE c.generation = @generation AND c.ledger = n.ledger AND c.account = n.account FOR UPDATE) w;
 
 -- name: WalletsBegin :exec
 -- The rows of accounts that have none yet.
@@ -54,17 +53,20 @@ SELECT @generation::integer, n.ledger, n.account
 ON CONFLICT DO NOTHING;
 
 -- name: WalletsSet :exec
--- What the accounts have now.
-UPDATE khata_wallet.wallet w
-   SET currency = n.currency, posted = n.posted, held = n.held, incoming = n.incoming, version = n.version,
-       moved_at = CASE WHEN n.version > 0 THEN n.moved_at END,
-       type = n.type, name = n.name, frozen = n.frozen, closed = n.closed, account_version = n.account_version
+-- What the accounts have now. Their rows are there, and locked; said in this way, they are found by their key.
+INSERT INTO khata_wallet.wallet AS w (generation, ledger, account, currency, scale, posted, held, incoming, version, moved_at, type, name, frozen,
+                                      closed, account_version)
+SELECT @generation::integer, n.ledger, n.account, n.currency, n.scale, n.posted, n.held, n.incoming, n.version,
+       CASE WHEN n.version > 0 THEN n.moved_at END, n.type, n.name, n.frozen, n.closed, n.account_version
   FROM (SELECT unnest(@ledgers::text[]) AS ledger, unnest(@accounts::text[]) AS account, unnest(@currencies::text[]) AS currency,
-               unnest(@posteds::numeric[]) AS posted, unnest(@helds::numeric[]) AS held, unnest(@incomings::numeric[]) AS incoming,
-               unnest(@versions::bigint[]) AS version, unnest(@moved_ats::timestamptz[]) AS moved_at, unnest(@types::text[]) AS type,
-               unnest(@names::text[]) AS name, unnest(@frozens::text[]) AS frozen, unnest(@closeds::boolean[]) AS closed,
-               unnest(@account_versions::bigint[]) AS account_version) n
- WHERE w.generation = @generation AND w.ledger = n.ledger AND w.account = n.account;
+               unnest(@scales::smallint[]) AS scale, unnest(@posteds::numeric[]) AS posted, unnest(@helds::numeric[]) AS held,
+               unnest(@incomings::numeric[]) AS incoming, unnest(@versions::bigint[]) AS version, unnest(@moved_ats::timestamptz[]) AS moved_at,
+               unnest(@types::text[]) AS type, unnest(@names::text[]) AS name, unnest(@frozens::text[]) AS frozen,
+               unnest(@closeds::boolean[]) AS closed, unnest(@account_versions::bigint[]) AS account_version) n
+ON CONFLICT (generation, ledger, account) DO UPDATE
+   SET currency = EXCLUDED.currency, scale = EXCLUDED.scale, posted = EXCLUDED.posted, held = EXCLUDED.held, incoming = EXCLUDED.incoming,
+       version = EXCLUDED.version, moved_at = EXCLUDED.moved_at, type = EXCLUDED.type, name = EXCLUDED.name, frozen = EXCLUDED.frozen,
+       closed = EXCLUDED.closed, account_version = EXCLUDED.account_version;
 
 -- name: WalletMovementsInsert :exec
 INSERT INTO khata_wallet.movement (generation, ledger, account, version, transfer_id, kind, origin, posted, held, incoming, balance, posted_at,
@@ -105,7 +107,7 @@ WITH w AS (
 SELECT 1 FROM w UNION ALL SELECT 1 FROM m;
 
 -- name: WalletByAccount :one
-SELECT w.ledger, w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
+SELECT w.ledger, w.account, w.currency, w.scale, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
   FROM khata_wallet.wallet w
  WHERE w.generation = (SELECT s.generation FROM khata_wallet.state s) AND w.ledger = @ledger AND w.account = @account;
 

@@ -109,6 +109,8 @@ func (b *bench) mode(ctx context.Context, mode string) error {
 		return b.payments(ctx)
 	case ModeRelay:
 		return b.relay(ctx)
+	case ModeWallet:
+		return b.wallet(ctx)
 	case ModeGrowth:
 		return b.growth(ctx, sizes(b.config.GrowthFrom, b.config.GrowthTo))
 	case ModePost:

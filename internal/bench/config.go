@@ -35,6 +35,8 @@ const (
 	ModePay = "pay"
 	// ModeRelay posts batches, and then times how fast a relay publishes them to Kafka.
 	ModeRelay = "relay"
+	// ModeWallet posts at a steady rate, and times each transfer until it is in a wallet view.
+	ModeWallet = "wallet"
 	// ModeGrowth posts until the tables are large, and measures on the way.
 	ModeGrowth = "growth"
 	// ModeSuite measures all that has a target, in one run.
@@ -44,7 +46,7 @@ const (
 // Modes lists the modes in the order in which they are explained.
 func Modes() []string {
 	return []string{
-		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModePay, ModeRelay, ModeGrowth,
+		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModePay, ModeRelay, ModeWallet, ModeGrowth,
 		ModeSuite,
 	}
 }
@@ -68,6 +70,8 @@ type Config struct {
 	// Batch is how many transfers a call has where it has many, and InFlight how many such calls are under way at once.
 	Batch    int `json:"batch"`
 	InFlight int `json:"in_flight"`
+	// Rate is how many transfers a second ModeWallet posts.
+	Rate int `json:"rate"`
 	// Unary sends single transfers in the modes that otherwise send batches.
 	Unary bool `json:"unary"`
 	// PlainPayees lets the payers with a floor of ModeFloor pay accounts without one, instead of each other.
@@ -102,6 +106,8 @@ type Target struct {
 	PayURL string `json:"pay_url,omitempty"`
 	// Relay starts a relay that publishes the database to a Kafka, and that has never run before; nil is that there is none to measure.
 	Relay func(context.Context) (*Server, error) `json:"-"`
+	// Wallet starts a consumer that keeps a wallet view of it in the same database; nil is that there is none.
+	Wallet func(context.Context) (*Server, error) `json:"-"`
 	// DSN is its database, as a role that may make a schema, for the floors, sizes and verify; empty does without these.
 	DSN string `json:"-"`
 	// Dir is on the disk of the database; empty is not known.
@@ -135,6 +141,7 @@ func (c Config) Validate() error {
 		{"connections", int64(c.Connections), 1, mostConnections}, {"batch", int64(c.Batch), 1, ledger.MaxTransfersPerCall},
 		{"in-flight", int64(c.InFlight), 1, mostConnections}, {"history", int64(c.History), 1, 1_000_000_000},
 		{"readers", int64(c.Readers), 1, mostConnections}, {"rounds", int64(c.Rounds), 1, 1000},
+		{"rate", int64(c.Rate), 1, 1_000_000},
 		{"growth-from", c.GrowthFrom, 1, 1_000_000_000_000}, {"growth-to", c.GrowthTo, 0, 1_000_000_000_000},
 	} {
 		if n.value < n.low || n.value > n.high {
@@ -152,5 +159,6 @@ func (c Config) Validate() error {
 
 // NeedsDatabase reports whether something is to be measured that cannot be without Target.DSN.
 func (c Config) NeedsDatabase() bool {
-	return c.Floors || slices.Contains(c.Modes, ModeSuite) || slices.Contains(c.Modes, ModeGrowth) || slices.Contains(c.Modes, ModeRelay)
+	return c.Floors || slices.Contains(c.Modes, ModeSuite) || slices.Contains(c.Modes, ModeGrowth) || slices.Contains(c.Modes, ModeRelay) ||
+		slices.Contains(c.Modes, ModeWallet)
 }

@@ -33,6 +33,7 @@ type Server struct {
 var (
 	serving    = regexp.MustCompile(`msg=serving grpc=(\S+) http=\S+(?: pay=(\S+))?`)
 	publishing = regexp.MustCompile(`msg="the relay has the lease"()()`)
+	viewing    = regexp.MustCompile(`msg="the wallet view is built"()()`)
 )
 
 // startPatience is how long a server may take until it serves.
@@ -46,6 +47,11 @@ func StartServer(ctx context.Context, program string, args, env []string) (*Serv
 // StartRelay runs a program as "khata relay", and returns when it publishes.
 func StartRelay(ctx context.Context, program string, args, env []string) (*Server, error) {
 	return start(ctx, program, args, env, publishing)
+}
+
+// StartWallet runs a program as "khata consume wallet" that begins with the books, and returns when it has.
+func StartWallet(ctx context.Context, program string, args, env []string) (*Server, error) {
+	return start(ctx, program, args, env, viewing)
 }
 
 func start(ctx context.Context, program string, args, env []string, ready *regexp.Regexp) (*Server, error) {

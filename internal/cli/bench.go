@@ -21,6 +21,7 @@ import (
 	"github.com/khata-ledger/khata/internal/devpg"
 	"github.com/khata-ledger/khata/internal/kafka"
 	"github.com/khata-ledger/khata/internal/server"
+	"github.com/khata-ledger/khata/internal/wallet"
 )
 
 // benchFlags are the flags of bench that are not in its Config as they are.
@@ -55,6 +56,7 @@ afterwards. At the end it verifies the books. Modes, of which several can be mea
   balance   reads of a balance whose history grows from 1,000 entries to --history
   pay       payments through the HTTP API, under new keys and then under the same ones again, --clients at once
   relay     batches, and then how fast a relay publishes them to the Kafka at --kafka, in topics of its own that are removed
+  wallet    --rate transfers a second, each timed from its call until it is in a wallet view that follows the events on that Kafka
   mixed     of a hundred calls 70 posts, 20 balances, 9 duplicates, one batch
   growth    batches until there are --growth-to transfers, measured at --growth-from and every tenfold
   suite     all that has a target, in --rounds rounds, and the table of targets; a quarter of an hour
@@ -85,6 +87,7 @@ With --addr it measures a running server, and what it posts stays there for ever
 	flags.IntVar(&c.Connections, "connections", 4, "gRPC connections that all clients share")
 	flags.IntVar(&c.Batch, "batch", 1000, "transfers in a call of many")
 	flags.IntVar(&c.InFlight, "in-flight", 2, "calls of many under way at once")
+	flags.IntVar(&c.Rate, "rate", 1000, "wallet: transfers a second")
 	flags.BoolVar(&c.Unary, "unary", false, "hot, floor, onefloor, zipf and dup: one transfer a call, --clients at once")
 	flags.BoolVar(&c.PlainPayees, "plain-payees", false, "floor: pay accounts without a floor, instead of each other")
 	flags.StringVar(&f.ids, "ids", string(bench.V7), "what transfers are named by: UUIDs of version 7, by time (v7), or 4, random (v4)")
@@ -126,10 +129,10 @@ func (a *app) runBench(ctx context.Context, f benchFlags) (err error) {
 	switch {
 	case c.Target.Addr == "" && c.Target.DSN != "":
 		return usagef("--database-url goes with --addr")
-	case slices.Contains(c.Modes, bench.ModeRelay) && (len(f.reach.brokers) == 0 || c.Target.Addr != ""):
-		return usagef("relay needs --kafka, and a database of its own, so no --addr")
+	case (slices.Contains(c.Modes, bench.ModeRelay) || slices.Contains(c.Modes, bench.ModeWallet)) && (len(f.reach.brokers) == 0 || c.Target.Addr != ""):
+		return usagef("relay and wallet need --kafka, and a database of their own, so no --addr")
 	case c.Target.Addr != "" && c.Target.DSN == "" && c.NeedsDatabase():
-		return usagef("the floors, suite, relay and growth need the database: give --database-url")
+		return usagef("the floors, suite, relay, wallet and growth need the database: give --database-url")
 	case c.Target.Addr == "":
 		stop, err := a.startBenchTarget(ctx, f, &c)
 		if err != nil {
@@ -215,6 +218,14 @@ func (a *app) startBenchTarget(ctx context.Context, f benchFlags, c *bench.Confi
 			}
 			args := []string{"relay", "--topic-prefix", topics.Prefix}
 			return bench.StartRelay(ctx, program, append(args, f.reach.args()...), append(a.kafkaEnvironment(environment), "KHATA_DSN="+database.ServiceDSN()))
+		}
+		c.Target.Wallet = func(ctx context.Context) (*bench.Server, error) {
+			if _, err := server.MigrateConsumer(ctx, database.OwnerDSN(), wallet.Schema, server.ServiceRole, wallet.Grants); err != nil {
+				return nil, err
+			}
+			args := []string{"consume", "wallet", "--topic-prefix", topics.Prefix, "--group", topics.Prefix + "-wallet"}
+			return bench.StartWallet(ctx, program, append(args, f.reach.args()...),
+				append(a.kafkaEnvironment(environment), "KHATA_DSN="+database.ServiceDSN(), "KHATA_LEDGER_DSN="+database.ServiceDSN()))
 		}
 		stops = append(stops, func() error { return kafka.RemoveTopics(context.WithoutCancel(ctx), config, topics) })
 	}

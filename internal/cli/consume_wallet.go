@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,12 +90,14 @@ func (a *app) walletShowCommand() *cobra.Command {
 	return cmd
 }
 
+func isZero(amount wallet.Amount) bool { return strings.Trim(string(amount), "-0.") == "" }
+
 func walletText(w wallet.Wallet) string {
 	text := fmt.Sprintf("%s  %s %s", w.Account, w.Posted, w.Currency)
-	if !w.Held.IsZero() {
-		text += fmt.Sprintf(", of which %s are held: %s available", w.Held, w.Available())
+	if w.Available != w.Posted {
+		text += fmt.Sprintf(", of which %s are held: %s available", w.Held, w.Available)
 	}
-	if !w.Incoming.IsZero() {
+	if !isZero(w.Incoming) {
 		text += fmt.Sprintf(", %s incoming", w.Incoming)
 	}
 	if w.Name != "" {
@@ -115,8 +118,10 @@ func walletText(w wallet.Wallet) string {
 			other = m.Payer
 		}
 		what := m.Posted
-		if what.IsZero() {
-			what = m.Held.Add(m.Incoming)
+		for _, part := range []wallet.Amount{m.Held, m.Incoming} {
+			if isZero(what) {
+				what = part
+			}
 		}
 		text += fmt.Sprintf("\n  %s  %-8s %12s  %s %s  → %s  %s", formatTime(m.PostedAt), m.Kind, what, m.TransferID, other, m.Balance, m.Description)
 	}

@@ -75,6 +75,7 @@ func (a *app) up(ctx context.Context, dir string, at addresses, events server.Ev
 	brokers, failed := "", make(<-chan error)
 	if events.Listen != "" || len(events.Relay.Kafka.Brokers) > 0 {
 		events.Relay.DSN, events.Relay.Logger, events.Relay.Registry = database.ServiceDSN(), log, s.Registry()
+		events.OwnerDSN = database.OwnerDSN()
 		e, err := server.StartEvents(ctx, events)
 		if err != nil {
 			return fmt.Errorf("start the events: %w (--kafka-listen is their address; empty leaves them out)", err)

@@ -34,7 +34,7 @@ func (q *Queries) WalletBuilderLeave(ctx context.Context, db DBTX) error {
 }
 
 const WalletByAccount = `-- name: WalletByAccount :one
-SELECT w.ledger, w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
+SELECT w.ledger, w.account, w.currency, w.scale, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
   FROM khata_wallet.wallet w
  WHERE w.generation = (SELECT s.generation FROM khata_wallet.state s) AND w.ledger = $1 AND w.account = $2
 `
@@ -48,6 +48,7 @@ type WalletByAccountRow struct {
 	Ledger         string
 	Account        string
 	Currency       string
+	Scale          int16
 	Posted         decimal.Decimal
 	Held           decimal.Decimal
 	Incoming       decimal.Decimal
@@ -67,6 +68,7 @@ func (q *Queries) WalletByAccount(ctx context.Context, db DBTX, arg WalletByAcco
 		&i.Ledger,
 		&i.Account,
 		&i.Currency,
+		&i.Scale,
 		&i.Posted,
 		&i.Held,
 		&i.Incoming,
@@ -562,12 +564,10 @@ func (q *Queries) WalletsBegin(ctx context.Context, db DBTX, arg WalletsBeginPar
 }
 
 const WalletsOf = `-- name: WalletsOf :many
-SELECT w.ledger, w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
-  FROM khata_wallet.wallet w
-       JOIN (SELECT unnest($1::text[]) AS ledger, unnest($2::text[]) AS account) n ON w.ledger = n.ledger AND w.account = n.account
- WHERE w.generation = $3
- ORDER BY w.ledger, w.account
-   FOR UPDATE OF w
+SELECT w.ledger, w.account, w.currency, w.scale, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
+  FROM (SELECT unnest($1::text[]) AS ledger, unnest($2::text[]) AS account) n
+       CROSS JOIN LATERAL (SELECT generation, ledger, account, currency, scale, posted, held, incoming, version, moved_at, type, name, frozen, closed, account_version FROM khata_wallet.wallet c
+                            WHERE c.generation = $3 AND c.ledger = n.ledger AND c.account = n.account FOR UPDATE) w
 `
 
 type WalletsOfParams struct {
@@ -580,6 +580,7 @@ type WalletsOfRow struct {
 	Ledger         string
 	Account        string
 	Currency       string
+	Scale          int16
 	Posted         decimal.Decimal
 	Held           decimal.Decimal
 	Incoming       decimal.Decimal
@@ -592,7 +593,8 @@ type WalletsOfRow struct {
 	AccountVersion int64
 }
 
-// The rows of accounts, locked in their order.
+// The rows of accounts, locked in the order that is given. Each is looked up by its key: in a join the planner, who knows nothing yet of a table
+// that was just filled, reads all accounts of the ledger for each.
 func (q *Queries) WalletsOf(ctx context.Context, db DBTX, arg WalletsOfParams) ([]WalletsOfRow, error) {
 	rows, err := db.Query(ctx, WalletsOf, arg.Ledgers, arg.Accounts, arg.Generation)
 	if err != nil {
@@ -606,6 +608,7 @@ func (q *Queries) WalletsOf(ctx context.Context, db DBTX, arg WalletsOfParams) (
 			&i.Ledger,
 			&i.Account,
 			&i.Currency,
+			&i.Scale,
 			&i.Posted,
 			&i.Held,
 			&i.Incoming,
@@ -628,16 +631,19 @@ func (q *Queries) WalletsOf(ctx context.Context, db DBTX, arg WalletsOfParams) (
 }
 
 const WalletsSet = `-- name: WalletsSet :exec
-UPDATE khata_wallet.wallet w
-   SET currency = n.currency, posted = n.posted, held = n.held, incoming = n.incoming, version = n.version,
-       moved_at = CASE WHEN n.version > 0 THEN n.moved_at END,
-       type = n.type, name = n.name, frozen = n.frozen, closed = n.closed, account_version = n.account_version
+INSERT INTO khata_wallet.wallet AS w (generation, ledger, account, currency, scale, posted, held, incoming, version, moved_at, type, name, frozen,
+                                      closed, account_version)
+SELECT $1::integer, n.ledger, n.account, n.currency, n.scale, n.posted, n.held, n.incoming, n.version,
+       CASE WHEN n.version > 0 THEN n.moved_at END, n.type, n.name, n.frozen, n.closed, n.account_version
   FROM (SELECT unnest($2::text[]) AS ledger, unnest($3::text[]) AS account, unnest($4::text[]) AS currency,
-               unnest($5::numeric[]) AS posted, unnest($6::numeric[]) AS held, unnest($7::numeric[]) AS incoming,
-               unnest($8::bigint[]) AS version, unnest($9::timestamptz[]) AS moved_at, unnest($10::text[]) AS type,
-               unnest($11::text[]) AS name, unnest($12::text[]) AS frozen, unnest($13::boolean[]) AS closed,
-               unnest($14::bigint[]) AS account_version) n
- WHERE w.generation = $1 AND w.ledger = n.ledger AND w.account = n.account
+               unnest($5::smallint[]) AS scale, unnest($6::numeric[]) AS posted, unnest($7::numeric[]) AS held,
+               unnest($8::numeric[]) AS incoming, unnest($9::bigint[]) AS version, unnest($10::timestamptz[]) AS moved_at,
+               unnest($11::text[]) AS type, unnest($12::text[]) AS name, unnest($13::text[]) AS frozen,
+               unnest($14::boolean[]) AS closed, unnest($15::bigint[]) AS account_version) n
+ON CONFLICT (generation, ledger, account) DO UPDATE
+   SET currency = EXCLUDED.currency, scale = EXCLUDED.scale, posted = EXCLUDED.posted, held = EXCLUDED.held, incoming = EXCLUDED.incoming,
+       version = EXCLUDED.version, moved_at = EXCLUDED.moved_at, type = EXCLUDED.type, name = EXCLUDED.name, frozen = EXCLUDED.frozen,
+       closed = EXCLUDED.closed, account_version = EXCLUDED.account_version
 `
 
 type WalletsSetParams struct {
@@ -645,6 +651,7 @@ type WalletsSetParams struct {
 	Ledgers         []string
 	Accounts        []string
 	Currencies      []string
+	Scales          []int16
 	Posteds         []decimal.Decimal
 	Helds           []decimal.Decimal
 	Incomings       []decimal.Decimal
@@ -657,13 +664,14 @@ type WalletsSetParams struct {
 	AccountVersions []int64
 }
 
-// What the accounts have now.
+// What the accounts have now. Their rows are there, and locked; said in this way, they are found by their key.
 func (q *Queries) WalletsSet(ctx context.Context, db DBTX, arg WalletsSetParams) error {
 	_, err := db.Exec(ctx, WalletsSet,
 		arg.Generation,
 		arg.Ledgers,
 		arg.Accounts,
 		arg.Currencies,
+		arg.Scales,
 		arg.Posteds,
 		arg.Helds,
 		arg.Incomings,

@@ -48,3 +48,6 @@ func (e *Embedded) SuperDSN() string { return e.DSN(devpg.Superuser, Database) }
 
 // ServiceDSN is the connection string for servers.
 func (e *Embedded) ServiceDSN() string { return e.DSN(ServiceRole, Database) }
+
+// OwnerDSN is the connection string of the owner, who migrates.
+func (e *Embedded) OwnerDSN() string { return e.DSN(OwnerRole, Database) }

@@ -3,25 +3,31 @@ package server
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/khata-ledger/khata/internal/devkafka"
 	"github.com/khata-ledger/khata/internal/kafka"
+	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/relay"
+	"github.com/khata-ledger/khata/internal/wallet"
 	"github.com/khata-ledger/khata/ledger/inbox"
 )
 
-// EventsConfig is what khata up publishes, and where.
+// EventsConfig is what khata up publishes and consumes, and where.
 type EventsConfig struct {
 	// Relay is the relay. Without brokers it publishes to a broker in this process, which keeps nothing, at Listen.
 	Relay  RelayConfig
 	Listen string
+	// OwnerDSN is the same database as its owner, for the schemas of the consumers, which are in it, too.
+	OwnerDSN string
 }
 
-// Events are a relay at work, and perhaps its broker.
+// Events are a relay at work, perhaps its broker, and the consumers.
 type Events struct {
 	broker *devkafka.Broker
 	stop   context.CancelFunc
+	jobs   sync.WaitGroup
 	failed chan error
 	kafka  []string
 }
@@ -32,28 +38,38 @@ const republished = inbox.DefaultWindow - 24*time.Hour
 // mostRepublished bounds how many records of a ledger that are, since they are kept in memory: a kB or two each.
 const mostRepublished = 200_000
 
-// StartEvents starts them: the broker, the topics, the relay.
+// StartEvents starts them: the broker, the topics, the relay, the consumers.
 func StartEvents(ctx context.Context, config EventsConfig) (_ *Events, err error) {
-	e := &Events{failed: make(chan error, 1)}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	e := &Events{failed: make(chan error, 1), stop: stop}
 	defer func() {
 		if err != nil {
 			e.Stop()
 		}
 	}()
-	r := config.Relay
+	r, group := config.Relay, ""
 	if len(r.Kafka.Brokers) == 0 {
 		if e.broker, err = devkafka.Start(devkafka.Config{Addr: config.Listen, Logger: r.Logger}); err != nil {
 			return nil, err
 		}
-		r.Kafka.Brokers = e.broker.Brokers()
+		// Offsets of the broker of before mean nothing in this one.
+		r.Kafka.Brokers, group = e.broker.Brokers(), "-"+e.broker.ClusterID()
 		if err := RewindRelay(ctx, r.DSN, relay.Back{Since: time.Now().Add(-republished), Most: mostRepublished}); err != nil {
 			return nil, fmt.Errorf("have the journal published again: %w", err)
 		}
 	}
 	e.kafka = r.Kafka.Brokers
+	if err := e.ensureTopics(ctx, r); err != nil {
+		return nil, err
+	}
+	e.run(running, "the relay", func(ctx context.Context) error { return RunRelay(ctx, r) })
+	return e, e.consume(running, config, r, group)
+}
+
+func (e *Events) ensureTopics(ctx context.Context, r RelayConfig) error {
 	client, err := kafka.Connect(ctx, r.Kafka)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer client.Close()
 	spec := kafka.TopicSpec{Topics: r.Topics}
@@ -61,36 +77,57 @@ func StartEvents(ctx context.Context, config EventsConfig) (_ *Events, err error
 		spec.Partitions = 3 // Of one machine, in memory.
 	}
 	report, err := kafka.EnsureTopics(ctx, client, spec)
-	if err != nil {
-		return nil, err
-	}
-	if report.Differs() {
+	if err == nil && report.Differs() {
 		r.Logger.Warn("the topics have other settings than they should: see khata topics ensure")
 	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e.stop = stop
-	go func() {
-		defer close(e.failed)
-		if err := RunRelay(running, r); err != nil {
-			e.failed <- fmt.Errorf("the relay has ended: %w", err)
+	return err
+}
+
+// consume starts the consumers, in the database of the books. The groups end in group.
+func (e *Events) consume(ctx context.Context, config EventsConfig, r RelayConfig, group string) error {
+	for _, c := range []struct {
+		schema pg.Schema
+		grants func(string) string
+	}{{wallet.Schema, wallet.Grants}} {
+		if _, err := MigrateConsumer(ctx, config.OwnerDSN, c.schema, ServiceRole, c.grants); err != nil {
+			return fmt.Errorf("make the tables of a consumer: %w", err)
 		}
-	}()
-	return e, nil
+	}
+	of := func(consumer string) ConsumerConfig {
+		return ConsumerConfig{
+			DSN: r.DSN, LedgerDSN: r.DSN, Kafka: r.Kafka, Topics: r.Topics, Group: consumer + group, Registry: r.Registry,
+			Logger: r.Logger,
+		}
+	}
+	e.run(ctx, "the wallet view", func(ctx context.Context) error {
+		// The topic may not have what was posted at last before the broker ended.
+		return RunWallet(ctx, WalletConfig{Consumer: of(wallet.Consumer), Complete: e.broker != nil})
+	})
+	return nil
+}
+
+// run runs a part until Stop. That it ends before is a failure of all.
+func (e *Events) run(ctx context.Context, what string, part func(context.Context) error) {
+	e.jobs.Go(func() {
+		if err := part(ctx); err != nil && ctx.Err() == nil {
+			select {
+			case e.failed <- fmt.Errorf("%s has ended: %w", what, err):
+			default: // Another one was first.
+			}
+		}
+	})
 }
 
 // Brokers are the addresses of Kafka.
 func (e *Events) Brokers() []string { return e.kafka }
 
-// Failed receives an error if the relay ends before Stop.
+// Failed receives an error if a part ends before Stop.
 func (e *Events) Failed() <-chan error { return e.failed }
 
 // Stop ends them.
 func (e *Events) Stop() {
-	if e.stop != nil {
-		e.stop()
-		for range e.failed { // until it is closed
-		}
-	}
+	e.stop()
+	e.jobs.Wait()
 	if e.broker != nil {
 		e.broker.Close()
 	}

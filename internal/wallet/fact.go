@@ -36,7 +36,7 @@ type movement struct {
 	transfer     ledger.TransferID
 	kind         ledger.Kind
 	origin       ledger.TransferID
-	currency     ledger.CurrencyCode
+	currency     ledger.Currency
 	posted       decimal.Decimal
 	held         decimal.Decimal
 	incoming     decimal.Decimal
@@ -79,7 +79,7 @@ func ofMovement(data []byte) (fact, error) {
 	f := fact{
 		key: key{ledger.Name(m.Ledger), ledger.AccountID(m.Account)}, version: m.Version, at: m.PostedAt.AsTime(),
 		moved: &movement{
-			transfer: ledger.TransferID(m.TransferId), origin: ledger.TransferID(m.Origin), currency: ledger.CurrencyCode(m.Currency),
+			transfer: ledger.TransferID(m.TransferId), origin: ledger.TransferID(m.Origin), currency: ledger.Currency{Code: ledger.CurrencyCode(m.Currency)},
 			description: m.Description, payer: ledger.AccountID(m.Payer), payee: ledger.AccountID(m.Payee),
 		},
 	}
@@ -100,6 +100,8 @@ func ofMovement(data []byte) (fact, error) {
 			return fact{}, fmt.Errorf("read a movement: %q is not an amount", part.text)
 		}
 	}
+	// Amounts are at the scale of their currency.
+	f.moved.currency.Scale = max(0, -f.moved.posted.Exponent())
 	return f, f.check()
 }
 
@@ -137,7 +139,7 @@ func ofRecord(facts []fact, name ledger.Name, r journal.Record) []fact {
 	payer, payee := t.Parties()
 	for _, m := range r.Movements {
 		facts = append(facts, fact{key: key{name, m.Account}, version: r.Sequence, at: t.PostedAt, moved: &movement{
-			transfer: t.ID, kind: t.Kind(), origin: t.Origin(), currency: m.Currency.Code, posted: m.Posted, held: m.Held, incoming: m.Incoming,
+			transfer: t.ID, kind: t.Kind(), origin: t.Origin(), currency: m.Currency, posted: m.Posted, held: m.Held, incoming: m.Incoming,
 			effectiveAt: t.EffectiveAt, description: t.Description, payer: payer, payee: payee,
 		}})
 	}

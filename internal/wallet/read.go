@@ -22,9 +22,11 @@ type Wallet struct {
 	Type     ledger.AccountType  `json:"type"`
 	Currency ledger.CurrencyCode `json:"currency"`
 	// Posted, Held and Incoming are the parts of its balance as of Version, in the account's normal direction.
-	Posted   decimal.Decimal `json:"posted"`
-	Held     decimal.Decimal `json:"held"`
-	Incoming decimal.Decimal `json:"incoming"`
+	Posted   Amount `json:"posted"`
+	Held     Amount `json:"held"`
+	Incoming Amount `json:"incoming"`
+	// Available is what can be spent.
+	Available Amount `json:"available"`
 	// Version is the sequence of the last movement; 0 if there was none. Together with MovedAt it says how fresh this is.
 	Version int64         `json:"version"`
 	MovedAt *time.Time    `json:"moved_at"`
@@ -34,8 +36,8 @@ type Wallet struct {
 	Movements []Movement `json:"movements"`
 }
 
-// Available is what can be spent.
-func (w Wallet) Available() decimal.Decimal { return w.Posted.Sub(w.Held) }
+// Amount is a decimal at the scale of its currency.
+type Amount string
 
 // Movement is one movement of an account.
 type Movement struct {
@@ -44,10 +46,10 @@ type Movement struct {
 	Kind       ledger.Kind       `json:"kind"`
 	Origin     ledger.TransferID `json:"origin"`
 	// Posted, Held and Incoming are what it added to each part, and Balance what was posted after it.
-	Posted      decimal.Decimal  `json:"posted"`
-	Held        decimal.Decimal  `json:"held"`
-	Incoming    decimal.Decimal  `json:"incoming"`
-	Balance     decimal.Decimal  `json:"balance"`
+	Posted      Amount           `json:"posted"`
+	Held        Amount           `json:"held"`
+	Incoming    Amount           `json:"incoming"`
+	Balance     Amount           `json:"balance"`
 	PostedAt    time.Time        `json:"posted_at"`
 	EffectiveAt *time.Time       `json:"effective_at"`
 	Description string           `json:"description"`
@@ -67,7 +69,9 @@ func Get(ctx context.Context, pool *pgxpool.Pool, name ledger.Name, account ledg
 			return err
 		}
 		w.Ledger, w.Account, w.Name, w.Type = ledger.Name(r.Ledger), ledger.AccountID(r.Account), r.Name, ledger.AccountType(r.Type)
-		w.Currency, w.Posted, w.Held, w.Incoming = ledger.CurrencyCode(r.Currency), r.Posted, r.Held, r.Incoming
+		amount := func(d decimal.Decimal) Amount { return Amount(ledger.FormatAmount(d, int32(r.Scale))) }
+		w.Currency, w.Posted, w.Held, w.Incoming = ledger.CurrencyCode(r.Currency), amount(r.Posted), amount(r.Held), amount(r.Incoming)
+		w.Available = amount(r.Posted.Sub(r.Held))
 		w.Version, w.MovedAt, w.Frozen, w.Closed = r.Version, r.MovedAt, ledger.Frozen(r.Frozen), r.Closed
 		rows, err := sql.WalletMovements(ctx, tx, dbsqlc.WalletMovementsParams{
 			Ledger: string(name), Account: string(account), AtMost: int32(min(movements, 1000)), //nolint:gosec // bounded
@@ -75,7 +79,7 @@ func Get(ctx context.Context, pool *pgxpool.Pool, name ledger.Name, account ledg
 		for _, m := range rows {
 			w.Movements = append(w.Movements, Movement{
 				Version: m.Version, TransferID: ledger.TransferID(m.TransferID), Kind: ledger.Kind(m.Kind), Origin: ledger.TransferID(m.Origin),
-				Posted: m.Posted, Held: m.Held, Incoming: m.Incoming, Balance: m.Balance, PostedAt: m.PostedAt, EffectiveAt: m.EffectiveAt,
+				Posted: amount(m.Posted), Held: amount(m.Held), Incoming: amount(m.Incoming), Balance: amount(m.Balance), PostedAt: m.PostedAt, EffectiveAt: m.EffectiveAt,
 				Description: m.Description, Payer: ledger.AccountID(m.Payer), Payee: ledger.AccountID(m.Payee),
 			})
 		}

@@ -18,7 +18,7 @@ import (
 // row is an account in the view.
 type row struct {
 	key
-	currency               ledger.CurrencyCode
+	currency               ledger.Currency
 	posted, held, incoming decimal.Decimal
 	version                int64
 	movedAt                time.Time
@@ -68,7 +68,7 @@ func (w writer) apply(ctx context.Context, facts []fact, doubt func(context.Cont
 		switch {
 		case f.changed != nil && f.version > r.changedBy:
 			r.change, r.changedBy = *f.changed, f.version
-			r.currency = f.changed.currency
+			r.currency.Code = f.changed.currency
 		case f.moved != nil && f.version > r.version:
 			r.move(f)
 			if !f.at.Before(w.oldest) {
@@ -144,7 +144,7 @@ func (w writer) read(ctx context.Context, keys []key) (map[key]*row, error) {
 	rows := make(map[key]*row, len(list))
 	for _, r := range list {
 		found := &row{
-			key: key{ledger.Name(r.Ledger), ledger.AccountID(r.Account)}, currency: ledger.CurrencyCode(r.Currency), posted: r.Posted, held: r.Held,
+			key: key{ledger.Name(r.Ledger), ledger.AccountID(r.Account)}, currency: ledger.Currency{Code: ledger.CurrencyCode(r.Currency), Scale: int32(r.Scale)}, posted: r.Posted, held: r.Held,
 			incoming: r.Incoming, version: r.Version, changedBy: r.AccountVersion,
 			change: change{ledger.AccountType(r.Type), ledger.CurrencyCode(r.Currency), r.Name, ledger.Frozen(r.Frozen), r.Closed},
 		}
@@ -165,7 +165,8 @@ func (r *row) move(f fact) {
 
 func (r *row) addTo(p *dbsqlc.WalletsSetParams) {
 	p.Ledgers, p.Accounts = append(p.Ledgers, string(r.ledger)), append(p.Accounts, string(r.account))
-	p.Currencies, p.Versions = append(p.Currencies, string(r.currency)), append(p.Versions, r.version)
+	p.Currencies, p.Versions = append(p.Currencies, string(r.currency.Code)), append(p.Versions, r.version)
+	p.Scales = append(p.Scales, int16(r.currency.Scale)) //nolint:gosec // at most 18
 	p.Posteds, p.Helds, p.Incomings = append(p.Posteds, r.posted), append(p.Helds, r.held), append(p.Incomings, r.incoming)
 	p.MovedAts, p.AccountVersions = append(p.MovedAts, r.movedAt), append(p.AccountVersions, r.changedBy)
 	p.Types, p.Names = append(p.Types, string(r.change.kind)), append(p.Names, r.change.name)

@@ -26,6 +26,7 @@ CREATE TABLE khata_wallet.wallet (
     ledger          text        COLLATE "C" NOT NULL,
     account         text        COLLATE "C" NOT NULL,
     currency        text        COLLATE "C" NOT NULL DEFAULT '',
+    scale           smallint    NOT NULL DEFAULT 0,
     -- As GetBalance has them, in the account's normal direction. Available is posted - held.
     posted          numeric     NOT NULL DEFAULT 0,
     held            numeric     NOT NULL DEFAULT 0,
