@@ -75,7 +75,7 @@ func TestRun_CountsFailures(t *testing.T) {
 	var out strings.Builder
 	report, err := Run(t.Context(), Config{
 		Target: Target{Addr: listener.Addr().String(), Ledger: "bench"}, Modes: []string{ModeBatch}, IDs: V7, Duration: 200 * time.Millisecond,
-		Accounts: 10, Clients: 1, Connections: 2, Batch: 10, InFlight: 3, History: 1, Readers: 1, Rounds: 1, GrowthFrom: 1, Verify: true, Out: &out,
+		Accounts: 10, Clients: 1, Connections: 2, Batch: 10, InFlight: 3, History: 1, Readers: 1, Rounds: 1, Rate: 1, GrowthFrom: 1, Verify: true, Out: &out,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestRun_ServerEnds(t *testing.T) {
 	close(ended)
 	report, err := Run(t.Context(), Config{
 		Target: Target{Addr: "127.0.0.1:1", Ledger: "bench", Ended: ended}, Modes: []string{ModeBatch}, IDs: V7, Duration: time.Second,
-		Accounts: 10, Clients: 1, Connections: 1, Batch: 10, InFlight: 1, History: 1, Readers: 1, Rounds: 1, GrowthFrom: 1,
+		Accounts: 10, Clients: 1, Connections: 1, Batch: 10, InFlight: 1, History: 1, Readers: 1, Rounds: 1, Rate: 1, GrowthFrom: 1,
 	})
 	if err != nil || report.Stopped != "the server has ended" || report.OK() {
 		t.Errorf("stopped %q, %v", report.Stopped, err)
