@@ -42,7 +42,8 @@ ON CONFLICT (generation, ledger) DO UPDATE SET through = EXCLUDED.through;
 SELECT w.ledger, w.account, w.currency, w.scale, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
   FROM (SELECT unnest(@ledgers::text[]) AS ledger, unnest(@accounts::text[]) AS account) n
        CROSS JOIN LATERAL (SELECT * FROM khata_wallet.wallet c
-                            WHERE c.generation = @generation AND c.ledger = n.ledger AND c.account = n.account FOR UPDATE) w;
+                            WHERE c.generation = coalesce(sqlc.narg(generation)::integer, (SELECT s.generation FROM khata_wallet.state s))
+                              AND c.ledger = n.ledger AND c.account = n.account FOR UPDATE) w;
 
 -- name: WalletsBegin :exec
 -- The rows of accounts that have none yet.

@@ -567,13 +567,14 @@ const WalletsOf = `-- name: WalletsOf :many
 SELECT w.ledger, w.account, w.currency, w.scale, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
   FROM (SELECT unnest($1::text[]) AS ledger, unnest($2::text[]) AS account) n
        CROSS JOIN LATERAL (SELECT generation, ledger, account, currency, scale, posted, held, incoming, version, moved_at, type, name, frozen, closed, account_version FROM khata_wallet.wallet c
-                            WHERE c.generation = $3 AND c.ledger = n.ledger AND c.account = n.account FOR UPDATE) w
+                            WHERE c.generation = coalesce($3::integer, (SELECT s.generation FROM khata_wallet.state s))
+                              AND c.ledger = n.ledger AND c.account = n.account FOR UPDATE) w
 `
 
 type WalletsOfParams struct {
 	Ledgers    []string
 	Accounts   []string
-	Generation int32
+	Generation *int32
 }
 
 type WalletsOfRow struct {

@@ -221,7 +221,11 @@ func (v *view) take(ctx context.Context, conn *pgx.Conn, generation int32, name 
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		w := writer{v.sql, tx, generation, time.Now().Add(-v.keep)}
 		if len(facts) > 0 {
-			if _, err := w.apply(ctx, facts, nil); err != nil {
+			rows, err := w.lock(ctx, keysOf(facts))
+			if err != nil {
+				return err
+			}
+			if _, err := w.apply(ctx, rows, facts, nil); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/periodic"
+	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/ledger"
 	"github.com/khata-ledger/khata/ledger/inbox"
 )
@@ -101,7 +102,7 @@ func (v *view) handle(ctx context.Context, tx pgx.Tx, events []inbox.Event) erro
 		}
 		facts = append(facts, f)
 	}
-	state, err := v.enter(ctx, tx)
+	state, rows, err := v.enter(ctx, tx, facts)
 	if err != nil {
 		return err
 	}
@@ -112,36 +113,38 @@ func (v *view) handle(ctx context.Context, tx pgx.Tx, events []inbox.Event) erro
 		}
 	}
 	w := writer{v.sql, tx, state.generation, time.Now().Add(-v.keep)}
-	done, err := w.apply(ctx, beyond, func(ctx context.Context, f fact, r row) error { return v.doubt(ctx, tx, state.generation, f, r) })
+	done, err := w.apply(ctx, rows, beyond, func(ctx context.Context, f fact, r row) error { return v.doubt(ctx, tx, state.generation, f, r) })
 	if err == nil {
 		v.metrics.came(done, len(events)-len(beyond), beyond)
 	}
 	return err
 }
 
-// enter holds off those who work on the view from the journal, and reads how far that is: in a statement of its own, after the lock was had.
-func (v *view) enter(ctx context.Context, tx pgx.Tx) (state, error) {
+// enter holds off those who work on the view from the journal, and reads how far that is, and the accounts: in statements of their own, after the
+// lock was had.
+func (v *view) enter(ctx context.Context, tx pgx.Tx, facts []fact) (s state, rows map[key]*row, err error) {
+	var states []dbsqlc.WalletStateRow
+	var list []dbsqlc.WalletsOfRow
 	var batch pgx.Batch
 	batch.Queue(dbsqlc.WalletGate)
-	var s state
-	batch.Queue(dbsqlc.WalletState).Query(func(rows pgx.Rows) error {
-		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dbsqlc.WalletStateRow])
-		s = stateOf(list)
-		return err
-	})
+	pg.Ask(&batch, &states, dbsqlc.WalletState)
+	var generation *int32
+	ledgers, accounts := columns(keysOf(facts))
+	pg.Ask(&batch, &list, dbsqlc.WalletsOf, ledgers, accounts, generation)
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return s, fmt.Errorf("read the state of the wallet view: %w", err)
+		return s, nil, fmt.Errorf("read the wallet view: %w", err)
 	}
+	s, rows = stateOf(states), rowsOf(list)
 	switch {
 	case s.generation == 0:
-		return s, inbox.Transient(ErrNeverBuilt)
+		return s, nil, inbox.Transient(ErrNeverBuilt)
 	case s.followed:
-		return s, nil
+		return s, rows, nil
 	}
 	if err := v.sql.WalletFollowed(ctx, tx); err != nil {
-		return s, fmt.Errorf("write down that the wallet view follows the events: %w", err)
+		return s, nil, fmt.Errorf("write down that the wallet view follows the events: %w", err)
 	}
-	return s, nil
+	return s, rows, nil
 }
 
 // doubt looks at a movement that is not beyond the account's version, though the inbox does not know its event. It is in the view, or was and is

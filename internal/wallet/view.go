@@ -53,12 +53,11 @@ func (e *ContradictionError) Error() string {
 		"restored? Build the view anew: khata consume wallet rebuild", e.Transfer, e.Account, e.Ledger, e.Sequence, e.Version)
 }
 
-// apply has facts take effect, which come in the order of their accounts. Movements that the rows have already are passed over, where they are
-// the same: doubt asks about one that is not there, and may refuse it.
-func (w writer) apply(ctx context.Context, facts []fact, doubt func(context.Context, fact, row) error) (tally, error) {
+// apply has facts take effect, which come in the order of their accounts, on rows that are locked: those that are missing are made. Movements
+// that the rows have already are passed over, where they are the same: doubt asks about one that is not there, and may refuse it.
+func (w writer) apply(ctx context.Context, rows map[key]*row, facts []fact, doubt func(context.Context, fact, row) error) (tally, error) {
 	var done tally
-	rows, err := w.lock(ctx, facts)
-	if err != nil {
+	if err := w.begin(ctx, rows, facts); err != nil {
 		return done, err
 	}
 	var moves dbsqlc.WalletMovementsInsertParams
@@ -93,59 +92,59 @@ func (w writer) apply(ctx context.Context, facts []fact, doubt func(context.Cont
 	for _, k := range sorted(touched) {
 		rows[k].addTo(&set)
 	}
-	if err := w.sql.WalletsSet(ctx, w.tx, set); err != nil {
-		return done, fmt.Errorf("set accounts of the wallet view: %w", err)
-	}
-	if len(moves.Ledgers) > 0 {
-		moves.Generation = w.generation
-		if err := w.sql.WalletMovementsInsert(ctx, w.tx, moves); err != nil {
-			return done, fmt.Errorf("insert movements into the wallet view: %w", err)
-		}
-	}
-	return done, nil
+	return done, w.write(ctx, set, moves)
 }
 
-// lock locks the rows of the accounts, making those that are not there.
-func (w writer) lock(ctx context.Context, facts []fact) (map[key]*row, error) {
-	keys := map[key]bool{}
-	for _, f := range facts {
-		keys[f.key] = true
-	}
-	rows, err := w.read(ctx, sorted(keys))
-	if err != nil || len(rows) == len(keys) {
-		return rows, err
-	}
+// begin makes the rows of accounts that have none.
+func (w writer) begin(ctx context.Context, rows map[key]*row, facts []fact) error {
 	missing := map[key]bool{}
-	for k := range keys {
-		if rows[k] == nil {
-			missing[k] = true
+	for _, f := range facts {
+		if rows[f.key] == nil {
+			missing[f.key] = true
 		}
+	}
+	if len(missing) == 0 {
+		return nil
 	}
 	begin := dbsqlc.WalletsBeginParams{Generation: w.generation}
 	begin.Ledgers, begin.Accounts = columns(sorted(missing))
 	if err := w.sql.WalletsBegin(ctx, w.tx, begin); err != nil {
-		return nil, fmt.Errorf("add accounts to the wallet view: %w", err)
+		return fmt.Errorf("add accounts to the wallet view: %w", err)
 	}
-	more, err := w.read(ctx, sorted(missing))
-	if err == nil && len(rows)+len(more) != len(keys) {
-		err = fmt.Errorf("%d accounts of the wallet view are not there after they were added", len(keys)-len(rows)-len(more))
+	more, err := w.lock(ctx, sorted(missing))
+	if err == nil && len(more) != len(missing) {
+		err = fmt.Errorf("%d accounts of the wallet view are not there after they were added", len(missing)-len(more))
 	}
 	maps.Copy(rows, more)
-	return rows, err
+	return err
 }
 
-func (w writer) read(ctx context.Context, keys []key) (map[key]*row, error) {
-	args := dbsqlc.WalletsOfParams{Generation: w.generation}
+// lock locks the rows of accounts, as many as there are.
+func (w writer) lock(ctx context.Context, keys []key) (map[key]*row, error) {
+	args := dbsqlc.WalletsOfParams{Generation: &w.generation}
 	args.Ledgers, args.Accounts = columns(keys)
 	list, err := w.sql.WalletsOf(ctx, w.tx, args)
 	if err != nil {
 		return nil, fmt.Errorf("lock accounts of the wallet view: %w", err)
 	}
+	return rowsOf(list), nil
+}
+
+// keysOf are the accounts of facts, in their order.
+func keysOf(facts []fact) []key {
+	keys := map[key]bool{}
+	for _, f := range facts {
+		keys[f.key] = true
+	}
+	return sorted(keys)
+}
+
+func rowsOf(list []dbsqlc.WalletsOfRow) map[key]*row {
 	rows := make(map[key]*row, len(list))
 	for _, r := range list {
 		found := &row{
-			key: key{ledger.Name(r.Ledger), ledger.AccountID(r.Account)}, currency: ledger.Currency{Code: ledger.CurrencyCode(r.Currency), Scale: int32(r.Scale)}, posted: r.Posted, held: r.Held,
-			incoming: r.Incoming, version: r.Version, changedBy: r.AccountVersion,
+			key: key{ledger.Name(r.Ledger), ledger.AccountID(r.Account)}, posted: r.Posted, held: r.Held, incoming: r.Incoming, version: r.Version,
+			currency: ledger.Currency{Code: ledger.CurrencyCode(r.Currency), Scale: int32(r.Scale)}, changedBy: r.AccountVersion,
 			change: change{ledger.AccountType(r.Type), ledger.CurrencyCode(r.Currency), r.Name, ledger.Frozen(r.Frozen), r.Closed},
 		}
 		if r.MovedAt != nil {
@@ -153,7 +152,22 @@ func (w writer) read(ctx context.Context, keys []key) (map[key]*row, error) {
 		}
 		rows[found.key] = found
 	}
-	return rows, nil
+	return rows
+}
+
+// write sets accounts and inserts movements, on one trip.
+func (w writer) write(ctx context.Context, p dbsqlc.WalletsSetParams, m dbsqlc.WalletMovementsInsertParams) error {
+	var batch pgx.Batch
+	batch.Queue(dbsqlc.WalletsSet, p.Generation, p.Ledgers, p.Accounts, p.Currencies, p.Scales, p.Posteds, p.Helds, p.Incomings, p.Versions, p.MovedAts,
+		p.Types, p.Names, p.Frozens, p.Closeds, p.AccountVersions)
+	if len(m.Ledgers) > 0 {
+		batch.Queue(dbsqlc.WalletMovementsInsert, w.generation, m.Ledgers, m.Accounts, m.Versions, m.TransferIds, m.Kinds, m.Origins, m.Posteds, m.Helds,
+			m.Incomings, m.Balances, m.PostedAts, m.BackDateds, m.EffectiveAts, m.Descriptions, m.Payers, m.Payees)
+	}
+	if err := w.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("write to the wallet view: %w", err)
+	}
+	return nil
 }
 
 // move has a movement take effect.
