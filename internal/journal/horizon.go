@@ -4,19 +4,25 @@ import (
 	"context"
 	"math"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/ledger"
 )
 
 // Horizon is a sequence of a ledger up to which nothing is under way any more: what is recorded up to there is all there will ever be. It is no
-// lower than the last number drawn when it was called. It returns CodeLedgerNotFound.
+// lower than the last number drawn when it was called, and no number up to it will ever be drawn again, whatever crashes: so it can be kept in
+// another database. It returns CodeLedgerNotFound.
 func (j *Journal) Horizon(ctx context.Context, name ledger.Name) (horizon int64, err error) {
 	book, err := j.ledger(ctx, name)
 	if err != nil {
 		return 0, err
 	}
 	err = j.read(ctx, "find the horizon", func(ctx context.Context) (err error) {
-		horizon, err = j.horizon(ctx, book.id)
-		return err
+		if horizon, err = j.horizon(ctx, book.id); err != nil {
+			return err
+		}
+		return pg.InTx(ctx, j.pool, func(tx pgx.Tx) error { return j.sql.FlushNumbers(ctx, tx) })
 	})
 	return horizon, err
 }
