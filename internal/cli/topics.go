@@ -15,7 +15,8 @@ func (a *app) topicsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topics",
 		Short: "The topics of Kafka that transfers and accounts are published to",
-		Long:  `The topics of Kafka that transfers and accounts are published to: khata.transfers and khata.accounts, or with another prefix.`,
+		Long: `The topics of Kafka that transfers and accounts are published to: khata.transfers and khata.accounts, or with another prefix;
+and with --fraud those of the fraud check: khata.verdicts and its changelog, khata.fraud-state.`,
 	}
 	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object a line")
 	cmd.AddCommand(a.topicsEnsureCommand(), a.topicsShowCommand())
@@ -25,6 +26,10 @@ func (a *app) topicsCommand() *cobra.Command {
 // prefixFlag is the flag of the commands that use the topics.
 func prefixFlag(cmd *cobra.Command, topics *kafka.Topics) {
 	cmd.Flags().StringVar(&topics.Prefix, "topic-prefix", kafka.DefaultPrefix, "what the names of the topics begin with, before a dot")
+}
+
+func fraudFlag(cmd *cobra.Command, fraud *bool) {
+	cmd.Flags().BoolVar(fraud, "fraud", false, "also the topics of the fraud check (docs/fraud.md)")
 }
 
 func (a *app) topicsEnsureCommand() *cobra.Command {
@@ -70,6 +75,7 @@ The exit code is 1 if something differs that was not set.`,
 		"brokers that have each record; 0 for the brokers' own default. Of three or more, two must have it before it is acknowledged")
 	cmd.Flags().DurationVar(&spec.Retention, "retention", kafka.DefaultRetention, "how long records are kept at least")
 	cmd.Flags().DurationVar(&spec.Segment, "segment", kafka.DefaultSegment, "how much longer than that they may be there")
+	fraudFlag(cmd, &spec.Fraud)
 	cmd.Flags().BoolVar(&spec.Alter, "alter", false, "set what differs in topics that exist")
 	onlyOnCommandLine(cmd, "alter")
 	return cmd
@@ -101,27 +107,33 @@ type topicJSON struct {
 func (a *app) topicsShowCommand() *cobra.Command {
 	var reach kafkaFlags
 	var topics kafka.Topics
+	var fraud bool
 	cmd := &cobra.Command{
 		Use:   "show --kafka HOST:PORT,…",
 		Short: "Print the topics' settings as they are",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := topics.Validate(); err != nil {
+			names, err := topics.Names(), topics.Validate()
+			if fraud {
+				names, err = append(names, topics.FraudNames()...), topics.ValidateFraud()
+			}
+			if err != nil {
 				return usagef("%w", err)
 			}
 			config, err := reach.config(a.getenv)
 			if err != nil {
 				return err
 			}
-			return a.showTopics(cmd.Context(), config, topics)
+			return a.showTopics(cmd.Context(), config, names)
 		},
 	}
 	reach.flags(cmd)
 	prefixFlag(cmd, &topics)
+	fraudFlag(cmd, &fraud)
 	return cmd
 }
 
-func (a *app) showTopics(ctx context.Context, config kafka.Config, topics kafka.Topics) error {
+func (a *app) showTopics(ctx context.Context, config kafka.Config, topics []string) error {
 	client, err := kafka.Connect(ctx, config)
 	if err != nil {
 		return err
@@ -131,13 +143,16 @@ func (a *app) showTopics(ctx context.Context, config kafka.Config, topics kafka.
 	if err != nil {
 		return err
 	}
-	for _, topic := range topics.Names() {
+	for _, topic := range topics {
 		s, err := kafka.TopicSettings(ctx, client, topic)
 		if err != nil {
 			return err
 		}
 		kept := fmt.Sprintf("at least %s, %s longer at most", s.Retention, s.Segment)
-		if s.Retention < 0 {
+		switch {
+		case s.CleanupPolicy == "compact":
+			kept = "the last of each key"
+		case s.Retention < 0:
 			kept = "for ever"
 		}
 		stamp := "the producers' time"

@@ -82,6 +82,31 @@ khata.accounts  cluster CLUSTER
 	}
 }
 
+func TestTopics_Fraud(t *testing.T) {
+	t.Parallel()
+	b, topics := kafkaBench(t)
+	if r := topics("ensure --fraud --partitions 3"); r.code != cli.ExitOK || !strings.HasSuffix(r.out, `khata.verdicts  created  partitions 3  replicas 1
+khata.fraud-state  created  partitions 3  replicas 1
+`) {
+		t.Errorf("%+v", r)
+	}
+	r := topics("show --fraud")
+	want := `khata.fraud-state  cluster CLUSTER
+  partitions 3  replicas 1, of which 1 must have a record
+  kept the last of each key  cleanup compact
+  batches of 2097152 bytes at most, with the brokers' time
+`
+	if out := strings.ReplaceAll(r.out, b.ClusterID(), "CLUSTER"); r.code != cli.ExitOK || !strings.HasSuffix(out, want) || strings.Count(out, "cluster") != 4 {
+		t.Errorf("%+v", r)
+	}
+	if r := topics("show"); strings.Contains(r.out, "fraud") || strings.Contains(r.out, "verdicts") {
+		t.Errorf("%+v", r)
+	}
+	if r := topics("show --fraud --topic-prefix " + strings.Repeat("a", 238)); r.code != cli.ExitUsage || !strings.Contains(r.err, "at most 237") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestTopics_Usage(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing.pem")

@@ -3,3 +3,8 @@
 //   sqlc v1.31.1
 
 package dbsqlc
+
+type KhataSmsCovered struct {
+	Ledger  string
+	Through int64
+}

@@ -28,6 +28,8 @@ const maxMessageSize = 2 << 20 // bytes
 // TopicSpec is how the topics are to be. Its zero value is a good one.
 type TopicSpec struct {
 	Topics Topics
+	// Fraud is to have the topics of the fraud check, too. Its changelog is compacted and kept for ever: Retention is not for it.
+	Fraud bool
 	// Partitions is their number in each topic, DefaultPartitions by default. It is fixed once a topic exists.
 	Partitions int
 	// Replication is how many brokers have each record; by default as many as the brokers' own default says. Of three or more, two
@@ -52,7 +54,18 @@ func (s TopicSpec) Validate() error {
 	case s.Retention%time.Millisecond != 0 || s.Segment%time.Millisecond != 0:
 		return errors.New("retention and segment are whole milliseconds")
 	}
+	if s.Fraud {
+		return s.Topics.ValidateFraud()
+	}
 	return s.Topics.Validate()
+}
+
+// names are those of the topics that are to be there.
+func (s TopicSpec) names() []string {
+	if s.Fraud {
+		return append(s.Topics.Names(), s.Topics.FraudNames()...)
+	}
+	return s.Topics.Names()
 }
 
 func (s TopicSpec) withDefaults() TopicSpec {
@@ -69,7 +82,7 @@ func (s TopicSpec) withDefaults() TopicSpec {
 }
 
 // settings are those that a topic with that many replicas is to have of its own.
-func (s TopicSpec) settings(replicas int) map[string]string {
+func (s TopicSpec) settings(topic string, replicas int) map[string]string {
 	set := map[string]string{
 		cleanupPolicy: "delete",
 		// Kafka deletes by the records' time. That of an event can be long past when it is published.
@@ -77,6 +90,11 @@ func (s TopicSpec) settings(replicas int) map[string]string {
 		retentionMS:     strconv.FormatInt(s.Retention.Milliseconds(), 10),
 		segmentMS:       strconv.FormatInt(s.Segment.Milliseconds(), 10),
 		maxMessageBytes: strconv.Itoa(maxMessageSize),
+	}
+	if topic == s.Topics.FraudState() {
+		// The last record of each key stays. Segments are closed as often as those of the others, since only closed ones are compacted.
+		set[cleanupPolicy] = "compact"
+		delete(set, retentionMS)
 	}
 	if replicas >= 3 {
 		set[minInsyncReplicas] = "2"
@@ -136,7 +154,7 @@ func EnsureTopics(ctx context.Context, client *kgo.Client, spec TopicSpec) (Repo
 	}
 	spec = spec.withDefaults()
 	var missing []string
-	for _, topic := range spec.Topics.Names() {
+	for _, topic := range spec.names() {
 		t, err := describe(ctx, client, topic)
 		switch {
 		case errors.Is(err, ErrNoTopic):
@@ -148,7 +166,7 @@ func EnsureTopics(ctx context.Context, client *kgo.Client, spec TopicSpec) (Repo
 		}
 	}
 	var report Report
-	for _, topic := range spec.Topics.Names() {
+	for _, topic := range spec.names() {
 		created := false
 		if slices.Contains(missing, topic) {
 			var err error
@@ -180,7 +198,7 @@ func create(ctx context.Context, admin *kadm.Client, topic string, spec TopicSpe
 		}
 	}
 	settings := map[string]*string{}
-	for name, value := range spec.settings(int(replicas)) {
+	for name, value := range spec.settings(topic, int(replicas)) {
 		settings[name] = &value
 	}
 	made, err := admin.CreateTopic(ctx, int32(spec.Partitions), replicas, settings, topic)
@@ -229,7 +247,7 @@ func settle(ctx context.Context, client *kgo.Client, topic string, spec TopicSpe
 	}
 	r := TopicReport{Topic: topic, State: Right, Partitions: t.partitions, Replicas: t.replicas}
 	var alter []kadm.AlterConfig
-	want := spec.settings(t.replicas)
+	want := spec.settings(topic, t.replicas)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if should := want[name]; t.settings[name] != should {
 			r.Differences = append(r.Differences, Difference{name, t.settings[name], should})
@@ -295,7 +313,7 @@ func RemoveTopics(ctx context.Context, config Config, topics Topics) error {
 		return err
 	}
 	defer client.Close()
-	removed, err := kadm.NewClient(client).DeleteTopics(ctx, topics.Names()...)
+	removed, err := kadm.NewClient(client).DeleteTopics(ctx, append(topics.Names(), topics.FraudNames()...)...)
 	for _, r := range removed {
 		if r.Err != nil && !errors.Is(r.Err, kerr.UnknownTopicOrPartition) {
 			err = errors.Join(err, fmt.Errorf("remove topic %s: %w", r.Topic, r.Err))

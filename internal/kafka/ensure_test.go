@@ -133,6 +133,71 @@ func TestEnsureTopics_Differences(t *testing.T) {
 	})
 }
 
+// The changelog of the fraud check is compacted and kept for ever; the verdicts are kept as events are. That they are there is for who wants them.
+func TestEnsureTopics_Fraud(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, client *kgo.Client) {
+		spec := kafka.TopicSpec{Topics: newTopics(), Partitions: 3, Retention: 48 * time.Hour}
+		ensure(t, client, spec)
+		for _, topic := range spec.Topics.FraudNames() {
+			if _, err := kafka.TopicSettings(t.Context(), client, topic); !errors.Is(err, kafka.ErrNoTopic) {
+				t.Errorf("%s: %v", topic, err)
+			}
+		}
+		spec.Fraud = true
+		report := ensure(t, client, spec)
+		if diff := cmp.Diff([]kafka.State{kafka.Right, kafka.Right, kafka.Created, kafka.Created}, states(report)); diff != "" {
+			t.Error(diff)
+		}
+		verdicts, state := settingsOf(t, client, spec.Topics.Verdicts()), settingsOf(t, client, spec.Topics.FraudState())
+		if accounts := settingsOf(t, client, spec.Topics.Accounts()); cmp.Diff(accounts, verdicts) != "" || accounts.Retention != 48*time.Hour {
+			t.Errorf("accounts %+v, verdicts %+v", accounts, verdicts)
+		}
+		want := verdicts
+		want.CleanupPolicy, want.Retention = "compact", 7*24*time.Hour // Which does not count for what is compacted.
+		if diff := cmp.Diff(want, state); diff != "" {
+			t.Error(diff)
+		}
+		alter(t, client, spec.Topics.FraudState(), "cleanup.policy", "compact,delete")
+		report = ensure(t, client, spec)
+		if diff := cmp.Diff(kafka.TopicReport{
+			Topic: spec.Topics.FraudState(), State: kafka.Differs, Partitions: 3, Replicas: state.Replicas,
+			Differences: []kafka.Difference{{Setting: "cleanup.policy", Is: "compact,delete", Should: "compact"}},
+		}, report[3]); diff != "" {
+			t.Error(diff)
+		}
+		spec.Alter = true
+		ensure(t, client, spec)
+		for deadline := time.Now().Add(10 * time.Second); settingsOf(t, client, spec.Topics.FraudState()).CleanupPolicy != "compact"; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it is not set")
+			}
+		}
+		spec.Partitions = 4
+		if _, err := kafka.EnsureTopics(t.Context(), client, spec); err == nil || !strings.Contains(err.Error(), "has 3 partitions, and 4 are asked for") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRemoveTopics(t *testing.T) {
+	t.Parallel()
+	cluster := fake(t, kfake.NumBrokers(1))
+	client := connect(t, cluster.ListenAddrs())
+	topics := newTopics()
+	for _, fraud := range []bool{false, true} {
+		ensure(t, client, kafka.TopicSpec{Topics: topics, Fraud: fraud, Partitions: 1})
+		if err := kafka.RemoveTopics(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs()}, topics); err != nil {
+			t.Fatal(err)
+		}
+		for _, topic := range append(topics.Names(), topics.FraudNames()...) {
+			if _, err := kafka.TopicSettings(t.Context(), client, topic); !errors.Is(err, kafka.ErrNoTopic) {
+				t.Errorf("%s: %v", topic, err)
+			}
+		}
+	}
+}
+
 // settled waits until the brokers say what they have been told: a real one does at once, but not before it answers.
 func settled(t *testing.T, client *kgo.Client, spec kafka.TopicSpec) {
 	t.Helper()

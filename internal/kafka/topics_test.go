@@ -19,6 +19,14 @@ func TestTopics(t *testing.T) {
 	if diff := cmp.Diff([]string{"a-B_1.c.transfers", "a-B_1.c.accounts"}, kafka.Topics{Prefix: "a-B_1.c"}.Names()); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff([]string{"khata.verdicts", "khata.fraud-state"}, kafka.Topics{}.FraudNames()); diff != "" {
+		t.Error(diff)
+	}
+	for length, want := range map[int]string{237: "", 238: "of 238 characters is too long: at most 237"} {
+		if err := (kafka.Topics{Prefix: strings.Repeat("a", length)}).ValidateFraud(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v, want %q", length, err, want)
+		}
+	}
 	for prefix, want := range map[string]string{
 		"":                       "",
 		"a-B_1.c":                "",
