@@ -12,4 +12,4 @@ if [ -z "$packages" ]; then
 	exit 0
 fi
 # shellcheck disable=SC2086 # one word a package
-exec go test -count=1 -timeout=5m -run="$storms" "$@" $packages
+exec go test -count=1 -timeout=8m -run="$storms" "$@" $packages

@@ -23,7 +23,7 @@ if [ $# -gt 0 ]; then
 	exec go test "${flags[@]}" "$@"
 fi
 # Those with brokers of Kafka come after the others and one at a time: three of them beside a race detector starve whoever has a deadline.
-brokers='/(internal/(kafka|kafkatest|relay)|ledger/inbox)(/|$)'
+brokers='/(internal/(kafka|kafkatest|relay|fraud)|ledger/inbox)(/|$)'
 mapfile -t others < <(go list ./... | grep -vE "$brokers")
 mapfile -t kafka < <(go list ./... | grep -E "$brokers")
 go test "${flags[@]}" "${others[@]}"

@@ -184,14 +184,16 @@ func (w *watcher) look(ctx context.Context, list []awaited) (left []awaited, err
 	if err != nil {
 		return nil, fmt.Errorf("look into the wallet view: %w", err)
 	}
-	versions := map[string]int64{}
-	var account string
-	var version int64
-	if _, err := pgx.ForEachRow(rows, []any{&account, &version}, func() error {
-		versions[account] = version
-		return nil
-	}); err != nil {
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
+		Account string
+		Version int64
+	}])
+	if err != nil {
 		return nil, fmt.Errorf("look into the wallet view: %w", err)
+	}
+	versions := make(map[string]int64, len(found))
+	for _, f := range found {
+		versions[f.Account] = f.Version
 	}
 	now := time.Now()
 	for _, a := range list {

@@ -18,7 +18,7 @@ func (a *app) consumeCommand() *cobra.Command {
 		Long: `Consumers of events, each of which gives an event its effect once (docs/inbox.md). Run as many processes of one as you like: they share
 the partitions of the topics.`,
 	}
-	cmd.AddCommand(a.consumeWalletCommand())
+	cmd.AddCommand(a.consumeWalletCommand(), a.consumeSMSCommand(), a.consumeVerdictsCommand())
 	return cmd
 }
 

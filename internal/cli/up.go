@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/shopspring/decimal"
@@ -18,16 +17,17 @@ import (
 
 func (a *app) upCommand() *cobra.Command {
 	var at addresses
-	var dir, listen string
+	var dir, listen, sms string
 	var reach kafkaFlags
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start everything on this machine: PostgreSQL, schema, server, events, a demo ledger",
+		Short: "Start everything on this machine: PostgreSQL, schema, server, events, their consumers, a demo ledger",
 		Long: `Start everything on this machine: a private PostgreSQL in the data directory, the schema, the server, a Kafka in memory with the relay
-that publishes to it, and a ledger "demo" with a few accounts to play with. Ctrl-C stops it; the data stays, and the next "khata up" goes on
-with it. What is on that Kafka does not stay: at the next start the events of the last two weeks are published again.
+that publishes to it, the consumers of what is published (wallet view, text messages, fraud check), and a ledger "demo" with a few accounts to
+play with. Ctrl-C stops it; the data stays, and the next "khata up" goes on with it. What is on that Kafka does not stay: at the next start the
+events of the last two weeks are published again, and the consumers drop what they have had.
 
-With --kafka it publishes to a Kafka of yours instead.`,
+With --kafka it uses a Kafka of yours instead.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if dir == "" {
@@ -35,7 +35,7 @@ With --kafka it publishes to a Kafka of yours instead.`,
 					return err
 				}
 			}
-			events := server.EventsConfig{Listen: listen}
+			events := server.EventsConfig{Listen: listen, SMSListen: sms}
 			if len(reach.brokers) > 0 {
 				if events.Relay.Kafka, err = reach.config(a.getenv); err != nil {
 					return err
@@ -44,6 +44,7 @@ With --kafka it publishes to a Kafka of yours instead.`,
 			return a.up(cmd.Context(), dir, at, events)
 		},
 	}
+	cmd.Flags().StringVar(&sms, "sms-listen", "127.0.0.1:7091", "address of the page that shows text messages, which go nowhere else; empty sends none")
 	cmd.Flags().StringVar(&listen, "kafka-listen", "127.0.0.1:7092", "address of the Kafka in memory; empty publishes nothing, unless there is --kafka")
 	reach.flags(cmd)
 	cmd.Flags().StringVar(&dir, "data-dir", "", "where the database lives (default: /var/lib/khata for root, ~/.local/share/khata otherwise)")
@@ -72,18 +73,19 @@ func (a *app) up(ctx context.Context, dir string, at addresses, events server.Ev
 	if err := makeDemo(ctx, s.GRPCAddr()); err != nil {
 		return fmt.Errorf("make the demo ledger: %w", err)
 	}
-	brokers, failed := "", make(<-chan error)
+	g := greeting{dir: dir, dsn: database.ServiceDSN(), grpc: s.GRPCAddr(), http: s.HTTPAddr(), pay: s.PayAddr()}
+	failed := make(<-chan error)
 	if events.Listen != "" || len(events.Relay.Kafka.Brokers) > 0 {
 		events.Relay.DSN, events.Relay.Logger, events.Relay.Registry = database.ServiceDSN(), log, s.Registry()
 		events.OwnerDSN = database.OwnerDSN()
 		e, err := server.StartEvents(ctx, events)
 		if err != nil {
-			return fmt.Errorf("start the events: %w (--kafka-listen is their address; empty leaves them out)", err)
+			return fmt.Errorf("start the events: %w (--kafka-listen and --sms-listen are their addresses; empty leaves them out)", err)
 		}
 		defer e.Stop()
-		brokers, failed = strings.Join(e.Brokers(), ","), e.Failed()
+		g.brokers, g.sms, failed = strings.Join(e.Brokers(), ","), e.SMSURL(), e.Failed()
 	}
-	a.greet(dir, s, database.ServiceDSN(), brokers)
+	_, _ = fmt.Fprint(a.Out, g.text())
 	select {
 	case <-ctx.Done():
 		return nil
@@ -118,6 +120,11 @@ func makeDemo(ctx context.Context, address string) error {
 	}); err != nil {
 		return err
 	}
+	for id, phone := range map[ledger.AccountID]string{"wallet:shimul": "+8801712345678", "wallet:tithi": "+8801812345679"} {
+		if err := giveDemoPhone(ctx, c, id, phone); err != nil {
+			return err
+		}
+	}
 	_, err = c.PostTransfer(ctx, ledger.TransferSpec{
 		ID: "demo-opening", Description: "Shimul pays in at the counter",
 		Entries: ledger.Simple("cash", "wallet:shimul", decimal.RequireFromString("5000.00"), "BDT"),
@@ -125,48 +132,13 @@ func makeDemo(ctx context.Context, address string) error {
 	return err
 }
 
-func (a *app) greet(dir string, s *server.Server, dsn, brokers string) {
-	khata := os.Args[0]
-	client := khata + " --ledger demo"
-	if s.GRPCAddr() != defaultAddress {
-		client += " --addr " + s.GRPCAddr()
+// giveDemoPhone gives an account a number for messages, if it has nothing of the kind: a person may have changed it since.
+func giveDemoPhone(ctx context.Context, c *client.Client, id ledger.AccountID, phone string) error {
+	account, err := c.Account(ctx, id)
+	if err != nil || account.Metadata != "" {
+		return err
 	}
-	pay, curl := "", ""
-	if at := s.PayAddr(); at != "" {
-		pay = fmt.Sprintf("  payments  http://%s/v1   (sandbox: whoever says sandbox-shimul is Shimul)\n", at)
-		curl = fmt.Sprintf(`
-Press it ten times, the money moves once:
-
-  curl http://%[1]s/v1/transfers -H 'Authorization: Bearer sandbox-shimul' -H 'Content-Type: application/json' \
-    -H 'Idempotency-Key: "a-key-for-this-payment"' -d '{"from":"wallet:shimul","to":"wallet:tithi","amount":"20.00","currency":"BDT"}'
-
-Take money from a card (card-decline, card-slow-2s, card-charge-then-lose and others misbehave as they say; docs/payments-cash-ins.md):
-
-  curl http://%[1]s/v1/cash-ins -H 'Authorization: Bearer sandbox-shimul' -H 'Content-Type: application/json' \
-    -H 'Idempotency-Key: "a-key-for-this-cash-in"' -d '{"to":"wallet:shimul","card":"card-4000","amount":"100.00","currency":"BDT"}'
-`, at)
-	}
-	events, look := "", ""
-	if brokers != "" {
-		events = fmt.Sprintf("  events    %s   (Kafka: topics khata.transfers and khata.accounts)\n", brokers)
-		look = fmt.Sprintf("  %s events --kafka %s --from-beginning\n", khata, brokers)
-	}
-	_, _ = fmt.Fprintf(a.Out, `
-Khata is up.
-
-  gRPC      %[1]s   (reflection is on)
-  HTTP      http://%[2]s/healthz  /readyz  /metrics
-%[7]s%[9]s  data      %[3]s
-  psql      psql "%[4]s"
-
-Try, in another terminal:
-
-  %[5]s balance wallet:shimul
-  %[5]s transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
-  %[5]s transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00
-  %[5]s entries wallet:shimul
-%[10]s  %[6]s verify --data-dir %[3]s
-
-Ctrl-C stops it; the data stays.
-%[8]s`, s.GRPCAddr(), s.HTTPAddr(), dir, dsn, client, khata, pay, curl, events, look)
+	metadata := ledger.Metadata(fmt.Sprintf(`{"phone":%q,"sms_language":"en"}`, phone))
+	_, err = c.UpdateAccount(ctx, id, ledger.AccountUpdate{Metadata: &metadata})
+	return err
 }

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/khata-ledger/khata/internal/devkafka"
+	"github.com/khata-ledger/khata/internal/fraud"
 	"github.com/khata-ledger/khata/internal/kafka"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/relay"
+	"github.com/khata-ledger/khata/internal/sms"
 	"github.com/khata-ledger/khata/internal/wallet"
 	"github.com/khata-ledger/khata/ledger/inbox"
 )
@@ -21,11 +23,14 @@ type EventsConfig struct {
 	Listen string
 	// OwnerDSN is the same database as its owner, for the schemas of the consumers, which are in it, too.
 	OwnerDSN string
+	// SMSListen is the address of the sandbox that shows text messages, on this machine; "" sends none.
+	SMSListen string
 }
 
 // Events are a relay at work, perhaps its broker, and the consumers.
 type Events struct {
 	broker *devkafka.Broker
+	sms    *SMSSandbox
 	stop   context.CancelFunc
 	jobs   sync.WaitGroup
 	failed chan error
@@ -72,7 +77,7 @@ func (e *Events) ensureTopics(ctx context.Context, r RelayConfig) error {
 		return err
 	}
 	defer client.Close()
-	spec := kafka.TopicSpec{Topics: r.Topics}
+	spec := kafka.TopicSpec{Topics: r.Topics, Fraud: true}
 	if e.broker != nil {
 		spec.Partitions = 3 // Of one machine, in memory.
 	}
@@ -88,7 +93,7 @@ func (e *Events) consume(ctx context.Context, config EventsConfig, r RelayConfig
 	for _, c := range []struct {
 		schema pg.Schema
 		grants func(string) string
-	}{{wallet.Schema, wallet.Grants}} {
+	}{{wallet.Schema, wallet.Grants}, {sms.Schema, sms.Grants}, {fraud.Schema, fraud.Grants}} {
 		if _, err := MigrateConsumer(ctx, config.OwnerDSN, c.schema, ServiceRole, c.grants); err != nil {
 			return fmt.Errorf("make the tables of a consumer: %w", err)
 		}
@@ -102,6 +107,24 @@ func (e *Events) consume(ctx context.Context, config EventsConfig, r RelayConfig
 	e.run(ctx, "the wallet view", func(ctx context.Context) error {
 		// The topic may not have what was posted at last before the broker ended.
 		return RunWallet(ctx, WalletConfig{Consumer: of(wallet.Consumer), Complete: e.broker != nil})
+	})
+	e.run(ctx, "the fraud check", func(ctx context.Context) error {
+		return RunFraud(ctx, FraudConfig{
+			Kafka: r.Kafka, Topics: r.Topics, Rules: fraud.DefaultRules(), Instance: "up", Registry: r.Registry, Logger: r.Logger,
+		})
+	})
+	e.run(ctx, "what is flagged", func(ctx context.Context) error { return RunVerdicts(ctx, of(fraud.Consumer)) })
+	if config.SMSListen == "" {
+		return nil
+	}
+	var err error
+	if e.sms, err = StartSMSSandbox(ctx, config.SMSListen); err != nil {
+		return err
+	}
+	e.run(ctx, "the sender of messages", func(ctx context.Context) error {
+		c := of(sms.Consumer)
+		c.SkipLost = e.broker != nil
+		return RunSMS(ctx, SMSConfig{ConsumerConfig: c, Gateway: e.sms.URL(), Language: sms.English})
 	})
 	return nil
 }
@@ -121,6 +144,14 @@ func (e *Events) run(ctx context.Context, what string, part func(context.Context
 // Brokers are the addresses of Kafka.
 func (e *Events) Brokers() []string { return e.kafka }
 
+// SMSURL is where text messages are shown; "" where none are sent.
+func (e *Events) SMSURL() string {
+	if e.sms == nil {
+		return ""
+	}
+	return e.sms.URL()
+}
+
 // Failed receives an error if a part ends before Stop.
 func (e *Events) Failed() <-chan error { return e.failed }
 
@@ -128,6 +159,9 @@ func (e *Events) Failed() <-chan error { return e.failed }
 func (e *Events) Stop() {
 	e.stop()
 	e.jobs.Wait()
+	if e.sms != nil {
+		e.sms.Close()
+	}
 	if e.broker != nil {
 		e.broker.Close()
 	}
