@@ -182,3 +182,9 @@ func Connect(ctx context.Context, c Config, more ...kgo.Opt) (*kgo.Client, error
 	}
 	return client, nil
 }
+
+// Gathered are options of a consumer for which a round of work costs much, however little there is to do: brokers wait a while until there is
+// more. It is at most so much later for it.
+func Gathered() []kgo.Opt {
+	return []kgo.Opt{kgo.FetchMinBytes(64 << 10), kgo.FetchMaxWait(100 * time.Millisecond)}
+}

@@ -79,7 +79,7 @@ func (c ConsumerConfig) run(ctx context.Context, schema pg.Schema, do func(consu
 	return do(consuming{
 		pool: pool, registry: registry,
 		inbox: inbox.Config{
-			Pool: pool, Kafka: options, Group: c.Group, Window: c.Window, SkipLost: c.SkipLost, Logger: c.Logger, Registerer: registry,
+			Pool: pool, Kafka: append(options, kafka.Gathered()...), Group: c.Group, Window: c.Window, SkipLost: c.SkipLost, Logger: c.Logger, Registerer: registry,
 		},
 	})
 }
