@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,24 @@ func alter(t *testing.T, client *kgo.Client, topic, setting, value string) {
 	answers, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: setting, Value: &value}}, topic)
 	if err != nil || answers[0].Err != nil {
 		t.Fatal(err, answers)
+	}
+	// A real broker says so at once, but perhaps not before the controller has answered.
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		described, err := kadm.NewClient(client).DescribeTopicConfigs(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := described.On(topic, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(config.Configs, func(c kadm.Config) bool { return c.Key == setting })
+		if at >= 0 && config.Configs[at].MaybeValue() == value {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s of %s does not become %s", setting, topic, value)
+		}
 	}
 }
 
