@@ -172,7 +172,7 @@ func TestRelay_Usage(t *testing.T) {
 		"events --from-beginning":                                          "--kafka is required",
 		"events --from-beginning --only all --kafka x:1":                   `--only "all": it is transfers or accounts`,
 		"events --from-beginning --topic-prefix a/b --kafka x:1":           `topic prefix "a/b" has characters`,
-		"bench relay": "relay needs --kafka",
+		"bench relay": "relay and wallet need --kafka",
 		"relay --dsn x --kafka x:1 --kafka-sasl plain": "needs the user in KHATA_KAFKA_USER",
 	} {
 		if r := khata(t.Context(), strings.Fields(line)...); r.code != cli.ExitUsage || !strings.Contains(r.err, want) {
