@@ -3,22 +3,19 @@
 SELECT pg_advisory_xact_lock_shared(4250, 1);
 
 -- name: WalletGateAlone :exec
--- Whoever brings it up to date from the journal holds it alone, until it unlocks it or its session ends.
+-- Whoever brings it up to date from the journal holds it alone, until he unlocks it or his session ends.
 SELECT pg_advisory_lock(4250, 1);
 
--- name: WalletGateLeave :exec
-SELECT pg_advisory_unlock(4250, 1);
+-- name: WalletGateLeave :one
+SELECT pg_advisory_unlock(4250, 1) AS had;
 
 -- name: WalletBuilder :one
 -- One at a time reads the journal for the view.
 SELECT pg_try_advisory_lock(4250, 2) AS alone;
 
--- name: WalletBuilderLeave :exec
-SELECT pg_advisory_unlock(4250, 2);
-
 -- name: WalletState :many
 -- The generation that is read, and how far the journal was read for it; a row without a ledger where that is nowhere.
-SELECT s.generation, s.built_at, s.followed, coalesce(c.ledger, '')::text AS ledger, coalesce(c.through, 0)::bigint AS through
+SELECT s.generation, s.built_at, coalesce(c.ledger, '')::text AS ledger, coalesce(c.through, 0)::bigint AS through
   FROM khata_wallet.state s LEFT JOIN khata_wallet.covered c ON c.generation = s.generation;
 
 -- name: WalletLastGeneration :one
@@ -27,10 +24,7 @@ SELECT greatest((SELECT max(w.generation) FROM khata_wallet.wallet w), (SELECT m
 
 -- name: WalletSetGeneration :exec
 INSERT INTO khata_wallet.state (generation) VALUES (@generation)
-ON CONFLICT (only_one) DO UPDATE SET generation = EXCLUDED.generation, built_at = clock_timestamp(), followed = false;
-
--- name: WalletFollowed :exec
-UPDATE khata_wallet.state SET followed = true WHERE NOT followed;
+ON CONFLICT (only_one) DO UPDATE SET generation = EXCLUDED.generation, built_at = clock_timestamp();
 
 -- name: WalletCover :exec
 INSERT INTO khata_wallet.covered (generation, ledger, through) VALUES (@generation, @ledger, @through)
@@ -81,11 +75,14 @@ SELECT @generation::integer, n.ledger, n.account, n.version, n.transfer_id, n.ki
                unnest(@back_dateds::boolean[]) AS back_dated, unnest(@effective_ats::timestamptz[]) AS effective_at,
                unnest(@descriptions::text[]) AS description, unnest(@payers::text[]) AS payer, unnest(@payees::text[]) AS payee) n;
 
--- name: WalletMovementKnown :one
--- Whether the view has this very movement.
-SELECT EXISTS (SELECT FROM khata_wallet.movement m
-                WHERE m.generation = @generation AND m.ledger = @ledger AND m.account = @account AND m.version = @version
-                  AND m.transfer_id = @transfer_id) AS known;
+-- name: WalletMovementsUnknown :many
+-- Those of some movements that the view does not have.
+SELECT n.ledger::text AS ledger, n.account::text AS account, n.version::bigint AS version, n.transfer_id::text AS transfer_id
+  FROM (SELECT unnest(@ledgers::text[]) AS ledger, unnest(@accounts::text[]) AS account, unnest(@versions::bigint[]) AS version,
+               unnest(@transfer_ids::text[]) AS transfer_id) n
+ WHERE NOT EXISTS (SELECT FROM khata_wallet.movement m
+                    WHERE m.generation = @generation AND m.ledger = n.ledger AND m.account = n.account AND m.version = n.version
+                      AND m.transfer_id = n.transfer_id);
 
 -- name: WalletMovementsForget :execrows
 -- Movements that are old, some at a time. A balance is not made of them.
@@ -122,7 +119,8 @@ SELECT m.version, m.transfer_id, m.kind, m.origin, m.posted, m.held, m.incoming,
 
 -- name: WalletPage :many
 -- Accounts in their order, with the balance after their last movement as far as that is kept.
-SELECT w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.account_version, l.balance AS last_balance
+SELECT w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.account_version, w.name, w.type, w.frozen, w.closed,
+       l.balance AS last_balance
   FROM khata_wallet.wallet w
        LEFT JOIN khata_wallet.movement l
               ON l.generation = w.generation AND l.ledger = w.ledger AND l.account = w.account AND l.version = w.version

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 func (a *app) verifyCommand() *cobra.Command {
 	var dsn, dir, viewDSN string
 	var view bool
+	var wait time.Duration
 	var options verify.Options
 	cmd := &cobra.Command{
 		Use:   "verify --dsn DSN | --data-dir DIR",
@@ -27,7 +29,8 @@ what was checked with counts. The exit code is 1 if anything is wrong; the offen
 --dsn may be that of khata_service. --data-dir is that of a running or stopped "khata up".
 
 With --wallet it is the wallet view (docs/wallet.md) that is held against the books: each of its accounts as of its own version, so it may be
-at work meanwhile. How many accounts are behind is said, and is no breach.`,
+at work meanwhile. How many accounts are behind is said, and is no breach; with --wait it waits for these, and one that is not where the books had
+it by then is a difference.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if (dsn == "") == (dir == "") {
@@ -42,7 +45,10 @@ at work meanwhile. How many accounts are behind is said, and is no breach.`,
 				defer func() { err = errors.Join(err, release(context.WithoutCancel(cmd.Context()))) }()
 			}
 			if view {
-				return a.verifyWallet(cmd.Context(), cmp.Or(viewDSN, dsn), dsn)
+				return a.verifyWallet(cmd.Context(), cmp.Or(viewDSN, dsn), dsn, wait)
+			}
+			if cmd.Flags().Changed("wallet-dsn") || wait != 0 {
+				return usagef("--wallet-dsn and --wait go with --wallet")
 			}
 			report, err := verify.Run(cmd.Context(), dsn, options)
 			if err != nil {
@@ -57,15 +63,17 @@ at work meanwhile. How many accounts are behind is said, and is no breach.`,
 	exclude(cmd, "data-dir", "dsn")
 	cmd.Flags().BoolVar(&view, "wallet", false, "hold the wallet view against the books, in place of the books against themselves")
 	cmd.Flags().StringVar(&viewDSN, "wallet-dsn", "", "the database of the wallet view, if it is not that of the books")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "with --wallet: how long to wait for what is on the way")
 	onlyOnCommandLine(cmd, "wallet")
+	onlyOnCommandLine(cmd, "wait")
 	cmd.Flags().IntVar(&options.MaxBreaches, "max-breaches", 20, "offending rows to list for each check; all are counted")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the report as one JSON object")
 	return cmd
 }
 
 // verifyWallet prints how the wallet view compares with the books.
-func (a *app) verifyWallet(ctx context.Context, viewDSN, dsn string) error {
-	c, err := server.CompareWallet(ctx, viewDSN, dsn)
+func (a *app) verifyWallet(ctx context.Context, viewDSN, dsn string, wait time.Duration) error {
+	c, err := server.CompareWallet(ctx, viewDSN, dsn, wait)
 	if err != nil {
 		return err
 	}

@@ -24,15 +24,6 @@ func (q *Queries) WalletBuilder(ctx context.Context, db DBTX) (bool, error) {
 	return alone, err
 }
 
-const WalletBuilderLeave = `-- name: WalletBuilderLeave :exec
-SELECT pg_advisory_unlock(4250, 2)
-`
-
-func (q *Queries) WalletBuilderLeave(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, WalletBuilderLeave)
-	return err
-}
-
 const WalletByAccount = `-- name: WalletByAccount :one
 SELECT w.ledger, w.account, w.currency, w.scale, w.posted, w.held, w.incoming, w.version, w.moved_at, w.type, w.name, w.frozen, w.closed, w.account_version
   FROM khata_wallet.wallet w
@@ -99,15 +90,6 @@ func (q *Queries) WalletCover(ctx context.Context, db DBTX, arg WalletCoverParam
 	return err
 }
 
-const WalletFollowed = `-- name: WalletFollowed :exec
-UPDATE khata_wallet.state SET followed = true WHERE NOT followed
-`
-
-func (q *Queries) WalletFollowed(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, WalletFollowed)
-	return err
-}
-
 const WalletGate = `-- name: WalletGate :exec
 SELECT pg_advisory_xact_lock_shared(4250, 1)
 `
@@ -122,19 +104,21 @@ const WalletGateAlone = `-- name: WalletGateAlone :exec
 SELECT pg_advisory_lock(4250, 1)
 `
 
-// Whoever brings it up to date from the journal holds it alone, until it unlocks it or its session ends.
+// Whoever brings it up to date from the journal holds it alone, until he unlocks it or his session ends.
 func (q *Queries) WalletGateAlone(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, WalletGateAlone)
 	return err
 }
 
-const WalletGateLeave = `-- name: WalletGateLeave :exec
-SELECT pg_advisory_unlock(4250, 1)
+const WalletGateLeave = `-- name: WalletGateLeave :one
+SELECT pg_advisory_unlock(4250, 1) AS had
 `
 
-func (q *Queries) WalletGateLeave(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, WalletGateLeave)
-	return err
+func (q *Queries) WalletGateLeave(ctx context.Context, db DBTX) (bool, error) {
+	row := db.QueryRow(ctx, WalletGateLeave)
+	var had bool
+	err := row.Scan(&had)
+	return had, err
 }
 
 const WalletGenerationForget = `-- name: WalletGenerationForget :execrows
@@ -211,34 +195,6 @@ func (q *Queries) WalletMovementCount(ctx context.Context, db DBTX, generation i
 	var count int64
 	err := row.Scan(&count)
 	return count, err
-}
-
-const WalletMovementKnown = `-- name: WalletMovementKnown :one
-SELECT EXISTS (SELECT FROM khata_wallet.movement m
-                WHERE m.generation = $1 AND m.ledger = $2 AND m.account = $3 AND m.version = $4
-                  AND m.transfer_id = $5) AS known
-`
-
-type WalletMovementKnownParams struct {
-	Generation int32
-	Ledger     string
-	Account    string
-	Version    int64
-	TransferID string
-}
-
-// Whether the view has this very movement.
-func (q *Queries) WalletMovementKnown(ctx context.Context, db DBTX, arg WalletMovementKnownParams) (bool, error) {
-	row := db.QueryRow(ctx, WalletMovementKnown,
-		arg.Generation,
-		arg.Ledger,
-		arg.Account,
-		arg.Version,
-		arg.TransferID,
-	)
-	var known bool
-	err := row.Scan(&known)
-	return known, err
 }
 
 const WalletMovements = `-- name: WalletMovements :many
@@ -381,8 +337,65 @@ func (q *Queries) WalletMovementsInsert(ctx context.Context, db DBTX, arg Wallet
 	return err
 }
 
+const WalletMovementsUnknown = `-- name: WalletMovementsUnknown :many
+SELECT n.ledger::text AS ledger, n.account::text AS account, n.version::bigint AS version, n.transfer_id::text AS transfer_id
+  FROM (SELECT unnest($1::text[]) AS ledger, unnest($2::text[]) AS account, unnest($3::bigint[]) AS version,
+               unnest($4::text[]) AS transfer_id) n
+ WHERE NOT EXISTS (SELECT FROM khata_wallet.movement m
+                    WHERE m.generation = $5 AND m.ledger = n.ledger AND m.account = n.account AND m.version = n.version
+                      AND m.transfer_id = n.transfer_id)
+`
+
+type WalletMovementsUnknownParams struct {
+	Ledgers     []string
+	Accounts    []string
+	Versions    []int64
+	TransferIds []string
+	Generation  int32
+}
+
+type WalletMovementsUnknownRow struct {
+	Ledger     string
+	Account    string
+	Version    int64
+	TransferID string
+}
+
+// Those of some movements that the view does not have.
+func (q *Queries) WalletMovementsUnknown(ctx context.Context, db DBTX, arg WalletMovementsUnknownParams) ([]WalletMovementsUnknownRow, error) {
+	rows, err := db.Query(ctx, WalletMovementsUnknown,
+		arg.Ledgers,
+		arg.Accounts,
+		arg.Versions,
+		arg.TransferIds,
+		arg.Generation,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WalletMovementsUnknownRow
+	for rows.Next() {
+		var i WalletMovementsUnknownRow
+		if err := rows.Scan(
+			&i.Ledger,
+			&i.Account,
+			&i.Version,
+			&i.TransferID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const WalletPage = `-- name: WalletPage :many
-SELECT w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.account_version, l.balance AS last_balance
+SELECT w.account, w.currency, w.posted, w.held, w.incoming, w.version, w.account_version, w.name, w.type, w.frozen, w.closed,
+       l.balance AS last_balance
   FROM khata_wallet.wallet w
        LEFT JOIN khata_wallet.movement l
               ON l.generation = w.generation AND l.ledger = w.ledger AND l.account = w.account AND l.version = w.version
@@ -406,6 +419,10 @@ type WalletPageRow struct {
 	Incoming       decimal.Decimal
 	Version        int64
 	AccountVersion int64
+	Name           string
+	Type           string
+	Frozen         string
+	Closed         bool
 	LastBalance    *decimal.Decimal
 }
 
@@ -432,6 +449,10 @@ func (q *Queries) WalletPage(ctx context.Context, db DBTX, arg WalletPageParams)
 			&i.Incoming,
 			&i.Version,
 			&i.AccountVersion,
+			&i.Name,
+			&i.Type,
+			&i.Frozen,
+			&i.Closed,
 			&i.LastBalance,
 		); err != nil {
 			return nil, err
@@ -446,7 +467,7 @@ func (q *Queries) WalletPage(ctx context.Context, db DBTX, arg WalletPageParams)
 
 const WalletSetGeneration = `-- name: WalletSetGeneration :exec
 INSERT INTO khata_wallet.state (generation) VALUES ($1)
-ON CONFLICT (only_one) DO UPDATE SET generation = EXCLUDED.generation, built_at = clock_timestamp(), followed = false
+ON CONFLICT (only_one) DO UPDATE SET generation = EXCLUDED.generation, built_at = clock_timestamp()
 `
 
 func (q *Queries) WalletSetGeneration(ctx context.Context, db DBTX, generation int32) error {
@@ -455,14 +476,13 @@ func (q *Queries) WalletSetGeneration(ctx context.Context, db DBTX, generation i
 }
 
 const WalletState = `-- name: WalletState :many
-SELECT s.generation, s.built_at, s.followed, coalesce(c.ledger, '')::text AS ledger, coalesce(c.through, 0)::bigint AS through
+SELECT s.generation, s.built_at, coalesce(c.ledger, '')::text AS ledger, coalesce(c.through, 0)::bigint AS through
   FROM khata_wallet.state s LEFT JOIN khata_wallet.covered c ON c.generation = s.generation
 `
 
 type WalletStateRow struct {
 	Generation int32
 	BuiltAt    time.Time
-	Followed   bool
 	Ledger     string
 	Through    int64
 }
@@ -480,7 +500,6 @@ func (q *Queries) WalletState(ctx context.Context, db DBTX) ([]WalletStateRow, e
 		if err := rows.Scan(
 			&i.Generation,
 			&i.BuiltAt,
-			&i.Followed,
 			&i.Ledger,
 			&i.Through,
 		); err != nil {

@@ -54,10 +54,10 @@ func RebuildWallet(ctx context.Context, dsn, ledgerDSN string, keep time.Duratio
 	})
 }
 
-// CompareWallet holds the wallet view of a database against the books.
-func CompareWallet(ctx context.Context, dsn, ledgerDSN string) (c wallet.Comparison, err error) {
+// CompareWallet holds the wallet view of a database against the books, and waits so long for what is on the way; see wallet.Await.
+func CompareWallet(ctx context.Context, dsn, ledgerDSN string, wait time.Duration) (c wallet.Comparison, err error) {
 	err = withWallet(ctx, dsn, ledgerDSN, slog.New(slog.DiscardHandler), func(view *pgxpool.Pool, j *journal.Journal) error {
-		c, err = wallet.Compare(ctx, view, j)
+		c, err = wallet.Await(ctx, view, j, wait)
 		return err
 	})
 	return c, err

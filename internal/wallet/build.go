@@ -20,7 +20,10 @@ import (
 // Rebuild builds the view from the journal, beside the one that is there, and then has it take its place: who reads the view sees the one or the
 // other. Consumers go on meanwhile, and wait only at the end, while the last of the journal is read.
 func Rebuild(ctx context.Context, pool *pgxpool.Pool, j *journal.Journal, keep time.Duration, log *slog.Logger) error {
-	v := newView(pool, j, keep, log)
+	v, err := newView(pool, j, keep, log)
+	if err != nil {
+		return err
+	}
 	return v.building(ctx, func(conn *pgx.Conn) error {
 		return v.rebuild(ctx, conn)
 	})
@@ -37,14 +40,48 @@ func (v *view) complete(ctx context.Context) error {
 		case s.generation == 0:
 			return v.rebuild(ctx, conn)
 		}
-		leave, err := v.alone(ctx, conn)
-		if err != nil {
+		switch behind, err := v.behind(ctx, s); {
+		case err != nil:
+			return err
+		case behind > mostHeldOff:
+			return v.rebuild(ctx, conn)
+		}
+		if err := v.alone(ctx, conn); err != nil {
 			return err
 		}
-		defer leave()
 		// Whoever moved this account further by events has had all that lies between: nothing of it is lost to him.
 		return v.read(ctx, conn, s.generation, s.covered)
 	})
+}
+
+// mostHeldOff is how many numbers of the journal are read while consumers wait. Where there are more, a new view is built beside.
+const mostHeldOff = 500_000
+
+// SetBackError is that a ledger ends before what the view has of it: its books were restored from a backup.
+type SetBackError struct {
+	Ledger           ledger.Name
+	Horizon, Covered int64
+}
+
+// Error implements error.
+func (e *SetBackError) Error() string {
+	return fmt.Sprintf("ledger %s ends at sequence %d, and the wallet view has it through %d: was a backup of the ledger restored? Build the view anew: "+
+		"khata consume wallet rebuild", e.Ledger, e.Horizon, e.Covered)
+}
+
+// behind is how many numbers the view lacks of all ledgers.
+func (v *view) behind(ctx context.Context, s state) (n int64, err error) {
+	for name, covered := range s.covered {
+		horizon, err := v.journal.Horizon(ctx, name)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("find the horizon of ledger %s: %w", name, err)
+		case horizon < covered:
+			return 0, &SetBackError{name, horizon, covered}
+		}
+		n += horizon - covered
+	}
+	return n, nil
 }
 
 // errBusy is that somebody else reads the journal for the view.
@@ -73,8 +110,16 @@ func (v *view) tryBuilding(ctx context.Context, do func(*pgx.Conn) error) error 
 	if err != nil {
 		return fmt.Errorf("connect to the wallet view: %w", err)
 	}
-	defer held.Release()
-	conn := held.Conn()
+	// Its locks are those of the session, and end with it, whatever becomes of this process; PostgreSQL ends it where nothing more is heard.
+	conn := held.Hijack()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	if _, err := conn.Exec(ctx, "SET idle_session_timeout = '30s'"); err != nil {
+		return fmt.Errorf("begin to build the wallet view: %w", err)
+	}
 	alone, err := v.sql.WalletBuilder(ctx, conn)
 	switch {
 	case err != nil:
@@ -82,30 +127,21 @@ func (v *view) tryBuilding(ctx context.Context, do func(*pgx.Conn) error) error 
 	case !alone:
 		return errBusy
 	}
-	defer v.unlock(ctx, conn, v.sql.WalletBuilderLeave)
 	return do(conn)
 }
 
-// unlock gives a lock of the session back, and ends the session where that fails: with it the lock ends.
-func (v *view) unlock(ctx context.Context, conn *pgx.Conn, leave func(context.Context, dbsqlc.DBTX) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := leave(ctx, conn); err != nil {
-		_ = conn.Close(ctx)
-	}
-}
-
-// alone holds off those who change the view by events.
-func (v *view) alone(ctx context.Context, conn *pgx.Conn) (leave func(), err error) {
+// alone holds off those who change the view by events, for as long as the session lasts.
+func (v *view) alone(ctx context.Context, conn *pgx.Conn) error {
 	for ctx.Err() == nil {
-		if err = v.sql.WalletGateAlone(ctx, conn); pg.Classify(err) != pg.LockTimeout {
-			break
+		err := v.sql.WalletGateAlone(ctx, conn)
+		switch {
+		case err == nil:
+			return nil
+		case pg.Classify(err) != pg.LockTimeout:
+			return fmt.Errorf("hold the consumers of the wallet view off: %w", err)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("hold the consumers of the wallet view off: %w", err)
-	}
-	return func() { v.unlock(ctx, conn, v.sql.WalletGateLeave) }, nil
+	return ctx.Err()
 }
 
 // rebuild builds another generation and has it read.
@@ -128,17 +164,18 @@ func (v *view) rebuild(ctx context.Context, conn *pgx.Conn) error {
 	if err := v.read(ctx, conn, next, covered); err != nil {
 		return err
 	}
-	leave, err := v.alone(ctx, conn)
-	if err != nil {
+	if err := v.alone(ctx, conn); err != nil {
 		return err
 	}
-	defer leave()
 	// All that consumers have had was published, and so lies behind the horizon that is read now.
 	if err := v.read(ctx, conn, next, covered); err != nil {
 		return err
 	}
 	if err := v.sql.WalletSetGeneration(ctx, conn, next); err != nil {
 		return fmt.Errorf("have the new wallet view read: %w", err)
+	}
+	if _, err := v.sql.WalletGateLeave(ctx, conn); err != nil {
+		return fmt.Errorf("let the consumers go on: %w", err)
 	}
 	v.log.Info("the wallet view is built", "generation", next, "took", time.Since(started).Round(time.Millisecond))
 	// What the old one could not take, the new one has.
@@ -225,7 +262,7 @@ func (v *view) take(ctx context.Context, conn *pgx.Conn, generation int32, name 
 			if err != nil {
 				return err
 			}
-			if _, err := w.apply(ctx, rows, facts, nil); err != nil {
+			if _, err := w.apply(ctx, rows, facts); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package wallet
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,7 +24,13 @@ type Comparison struct {
 	Differences []Difference `json:"differences"`
 	// Behind are how many accounts have moved in the books since: their events are on the way.
 	Behind int64 `json:"behind"`
+
+	// lagging are those.
+	lagging map[key]lag
 }
+
+// lag is at which sequence the view has an account, and the books have it.
+type lag struct{ view, books int64 }
 
 // Equal reports whether nothing differs; some accounts may be behind.
 func (c Comparison) Equal() bool { return c.Differ == 0 }
@@ -42,10 +49,47 @@ const (
 	mostDifferences = 20
 )
 
+// Await is Compare, and then for up to a time waits for what is on the way. An account that is not even then where the books had it at first is a
+// difference: its events are not on the way.
+func Await(ctx context.Context, pool *pgxpool.Pool, j *journal.Journal, wait time.Duration) (Comparison, error) {
+	first, err := Compare(ctx, pool, j)
+	now := first
+	for deadline := time.Now().Add(wait); err == nil && wait > 0; now, err = Compare(ctx, pool, j) {
+		late := now.late(first)
+		if len(late) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			for _, k := range late {
+				now.differs(k.ledger, k.account, "it is still at sequence %d, and the books had it at %d %s ago: its events are not on the way", now.lagging[k].view,
+					first.lagging[k].books, wait)
+			}
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return now, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return now, err
+}
+
+// late are the accounts that are not yet where the books had them in an earlier comparison.
+func (c *Comparison) late(earlier Comparison) []key {
+	late := map[key]bool{}
+	for k, then := range earlier.lagging {
+		if now, lags := c.lagging[k]; lags && now.view < then.books {
+			late[k] = true
+		}
+	}
+	return sorted(late)
+}
+
 // Compare holds the view against the books, which computes balances from entries, and not by what events are made of. Both may be at work
 // meanwhile: an account is compared as of its own version.
 func Compare(ctx context.Context, pool *pgxpool.Pool, j *journal.Journal) (Comparison, error) {
-	c := comparer{sql: dbsqlc.New(), journal: j, Comparison: Comparison{Differences: []Difference{}}}
+	c := comparer{sql: dbsqlc.New(), journal: j, Comparison: Comparison{Differences: []Difference{}, lagging: map[key]lag{}}}
 	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		// The session's limit is for those who hold locks.
 		if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = '10min'"); err != nil {
@@ -96,10 +140,15 @@ func (c *comparer) compare(ctx context.Context) error {
 	return c.movements(ctx)
 }
 
-func (c *comparer) differs(name ledger.Name, account ledger.AccountID, format string, args ...any) {
+func (c *Comparison) differs(name ledger.Name, account ledger.AccountID, format string, args ...any) {
 	if c.Differ++; len(c.Differences) < mostDifferences {
 		c.Differences = append(c.Differences, Difference{name, account, fmt.Sprintf(format, args...)})
 	}
+}
+
+func (c *Comparison) lags(name ledger.Name, account ledger.AccountID, view, books int64) {
+	c.Behind++
+	c.lagging[key{name, account}] = lag{view, books}
 }
 
 // ledger goes through the accounts of the view and of the books, both in their order.
@@ -156,7 +205,7 @@ func (c *comparer) page(ctx context.Context, name ledger.Name, page []dbsqlc.Wal
 			c.differs(name, id, "it has %s, and its last movement says %s", w.Posted, *w.LastBalance)
 		}
 		if now.Version > w.Version {
-			c.Behind++
+			c.lags(name, id, w.Version, now.Version)
 		}
 	}
 	return nil
@@ -164,9 +213,9 @@ func (c *comparer) page(ctx context.Context, name ledger.Name, page []dbsqlc.Wal
 
 // missing looks for accounts of the books between two of the view, or after the last, which have moved and should be there.
 func (c *comparer) missing(ctx context.Context, name ledger.Name, after string, page []dbsqlc.WalletPageRow) error {
-	there, last := map[ledger.AccountID]bool{}, ""
+	there, last := map[ledger.AccountID]dbsqlc.WalletPageRow{}, ""
 	for _, w := range page {
-		there[ledger.AccountID(w.Account)] = true
+		there[ledger.AccountID(w.Account)] = w
 		last = w.Account
 	}
 	for cursor := ledger.AccountID(after); ; {
@@ -180,8 +229,11 @@ func (c *comparer) missing(ctx context.Context, name ledger.Name, after string, 
 				list = nil // They are of the next page.
 				break
 			}
-			if !there[a.ID] {
+			if w, found := there[a.ID]; !found {
 				lost = append(lost, journal.Point{Account: a.ID, Through: journal.Latest})
+			} else if w.AccountVersion == a.Version && (w.Name != a.Name || w.Type != string(a.Type) || w.Frozen != string(a.Frozen) || w.Closed != a.Closed) {
+				c.differs(name, a.ID, "as of its change %d it is %q, %s, frozen %q, closed %t; in the books %q, %s, %q, %t", a.Version, w.Name, w.Type, w.Frozen, w.Closed,
+					a.Name, a.Type, a.Frozen, a.Closed)
 			}
 		}
 		if err := c.lost(ctx, name, lost); err != nil {
@@ -212,7 +264,7 @@ func (c *comparer) lost(ctx context.Context, name ledger.Name, points []journal.
 		case balances[covered[i]].Version > 0:
 			c.differs(name, p.Account, "it is not in the view, and had moved before sequence %d, through which the journal was read", covered[i].Through)
 		case balances[p].Version > 0:
-			c.Behind++
+			c.lags(name, p.Account, 0, balances[p].Version)
 		}
 	}
 	return nil

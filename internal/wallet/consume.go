@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,9 @@ import (
 
 // DefaultKeep is for how long movements are kept. Balances are not made of them.
 const DefaultKeep = 90 * 24 * time.Hour
+
+// leastKeep is longer than topics keep events: a movement that comes again has to be known.
+const leastKeep = 15 * 24 * time.Hour
 
 // Config is how the view is kept.
 type Config struct {
@@ -46,41 +50,43 @@ type view struct {
 	metrics *Metrics
 }
 
-func newView(pool *pgxpool.Pool, j *journal.Journal, keep time.Duration, log *slog.Logger) *view {
+func newView(pool *pgxpool.Pool, j *journal.Journal, keep time.Duration, log *slog.Logger) (*view, error) {
 	if keep == 0 {
 		keep = DefaultKeep
 	}
-	return &view{pool: pool, sql: dbsqlc.New(), journal: j, keep: keep, log: log}
+	if keep < leastKeep {
+		return nil, fmt.Errorf("movements cannot be kept for %s: give at least %s", keep, leastKeep)
+	}
+	return &view{pool: pool, sql: dbsqlc.New(), journal: j, keep: keep, log: log}, nil
 }
 
 // ErrNeverBuilt says that there is no view yet.
 var ErrNeverBuilt = errors.New("the wallet view was never built, and a topic has no beginning: give --ledger-dsn, or run khata consume wallet rebuild first")
 
-// ErrForsaken says that the events since the view was built may be gone from the topic, as far as anybody can tell.
-var ErrForsaken = errors.New("the wallet view was built more than a day ago, and no events were read since: they may be gone from the topic. " +
-	"Give --ledger-dsn, or run khata consume wallet rebuild again")
-
 // Run keeps the view until ctx ends. With the journal it first builds the view from there if there is none. The errors are those of
-// inbox.New and Run; and where there is no journal ErrNeverBuilt, ErrForsaken, and an *inbox.LostError.
+// inbox.New and Run; and where there is no journal ErrNeverBuilt, and an *inbox.LostError.
 func Run(ctx context.Context, config Config) error {
-	v := newView(config.Inbox.Pool, config.Journal, config.Keep, config.Inbox.Logger)
+	v, err := newView(config.Inbox.Pool, config.Journal, config.Keep, config.Inbox.Logger)
+	if err != nil {
+		return err
+	}
 	v.metrics = config.Metrics
 	state, err := v.state(ctx, v.pool)
 	switch {
 	case err != nil:
 		return err
-	case v.journal != nil && (config.Complete || state.generation == 0 || state.forsaken()):
+	case v.journal != nil && (config.Complete || state.generation == 0):
 		err = v.complete(ctx)
 	case state.generation == 0:
 		err = ErrNeverBuilt
-	case state.forsaken():
-		err = ErrForsaken
 	}
 	if err != nil {
 		return err
 	}
 	c := config.Inbox
 	c.Consumer, c.KeepOrder, c.HandleAll, c.OnLost = Consumer, true, v.handle, v.lost
+	// What an account has had its version says, and for ever. Markers would say it of books that are no more, when these are restored.
+	c.NoMarkers = true
 	in, err := inbox.New(ctx, c)
 	if err != nil {
 		return err
@@ -106,14 +112,23 @@ func (v *view) handle(ctx context.Context, tx pgx.Tx, events []inbox.Event) erro
 	if err != nil {
 		return err
 	}
-	beyond := facts[:0]
+	beyond, covered := make([]fact, 0, len(facts)), []fact(nil)
 	for _, f := range facts {
-		if f.version > state.covered[f.ledger] {
+		switch {
+		case f.version > state.covered[f.ledger]:
 			beyond = append(beyond, f)
+		case f.moved != nil:
+			covered = append(covered, f)
 		}
 	}
 	w := writer{v.sql, tx, state.generation, time.Now().Add(-v.keep)}
-	done, err := w.apply(ctx, rows, beyond, func(ctx context.Context, f fact, r row) error { return v.doubt(ctx, tx, state.generation, f, r) })
+	done, err := w.apply(ctx, rows, beyond)
+	if errors.Is(err, errOther) {
+		return inbox.Poison(err)
+	}
+	if err == nil {
+		err = v.doubt(ctx, tx, state.generation, append(covered, done.passed...))
+	}
 	if err == nil {
 		v.metrics.came(done, len(events)-len(beyond), beyond)
 	}
@@ -135,58 +150,77 @@ func (v *view) enter(ctx context.Context, tx pgx.Tx, facts []fact) (s state, row
 		return s, nil, fmt.Errorf("read the wallet view: %w", err)
 	}
 	s, rows = stateOf(states), rowsOf(list)
-	switch {
-	case s.generation == 0:
+	if s.generation == 0 {
 		return s, nil, inbox.Transient(ErrNeverBuilt)
-	case s.followed:
-		return s, rows, nil
-	}
-	if err := v.sql.WalletFollowed(ctx, tx); err != nil {
-		return s, nil, fmt.Errorf("write down that the wallet view follows the events: %w", err)
 	}
 	return s, rows, nil
 }
 
-// doubt looks at a movement that is not beyond the account's version, though the inbox does not know its event. It is in the view, or was and is
-// too old to be kept; or the view is of other books.
-func (v *view) doubt(ctx context.Context, tx pgx.Tx, generation int32, f fact, r row) error {
-	known, err := v.sql.WalletMovementKnown(ctx, tx, dbsqlc.WalletMovementKnownParams{
-		Generation: generation, Ledger: string(f.ledger), Account: string(f.account), Version: f.version, TransferID: string(f.moved.transfer),
-	})
-	if err != nil || known || f.at.Before(time.Now().Add(-v.keep)) {
-		return err
+// doubt looks at movements that are not beyond what the view has: they are in it, or were and are too old to be kept. One that is not is of other
+// books.
+func (v *view) doubt(ctx context.Context, tx pgx.Tx, generation int32, list []fact) error {
+	oldest := time.Now().Add(-v.keep)
+	list = slices.DeleteFunc(list, func(f fact) bool { return f.at.Before(oldest) })
+	if len(list) == 0 {
+		return nil
 	}
-	return inbox.Poison(&ContradictionError{f.ledger, f.account, f.moved.transfer, f.version, r.version})
+	args := dbsqlc.WalletMovementsUnknownParams{Generation: generation}
+	for _, f := range list {
+		args.Ledgers, args.Accounts = append(args.Ledgers, string(f.ledger)), append(args.Accounts, string(f.account))
+		args.Versions, args.TransferIds = append(args.Versions, f.version), append(args.TransferIds, string(f.moved.transfer))
+	}
+	unknown, err := v.sql.WalletMovementsUnknown(ctx, tx, args)
+	if err != nil {
+		return fmt.Errorf("look for movements in the wallet view: %w", err)
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	u := unknown[0]
+	return inbox.Poison(&ContradictionError{ledger.Name(u.Ledger), ledger.AccountID(u.Account), ledger.TransferID(u.TransferID), u.Version})
 }
+
+// builtLately is less than any topic of events keeps: what a topic has lost is behind the horizon of a view that was built since.
+const builtLately = 24 * time.Hour
 
 // lost makes up for events that are gone from the topic, from the journal.
 func (v *view) lost(ctx context.Context, lost *inbox.LostError) error {
 	if v.journal == nil {
-		return fmt.Errorf("%w. The wallet view has them from the journal: run khata consume wallet with --ledger-dsn", lost)
+		s, err := v.state(ctx, v.pool)
+		switch {
+		case err != nil:
+			return err
+		case time.Since(s.builtAt) < builtLately:
+			return nil
+		}
+		return fmt.Errorf("%w. The wallet view has them from the journal: run khata consume wallet with --ledger-dsn, or khata consume wallet rebuild and then this again", lost)
 	}
 	v.log.Warn("events are gone from the topic: the wallet view reads the journal", "topic", lost.Topic, "partition", lost.Partition)
-	return v.complete(ctx)
+	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
+		err := v.complete(ctx)
+		var back *SetBackError
+		if err == nil || ctx.Err() != nil || errors.As(err, &back) {
+			return err
+		}
+		v.log.Warn("the wallet view cannot read the journal, and tries again", "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
 }
 
 // state is which rows are read, and how far the journal was read for them. Generation 0 is none.
 type state struct {
 	generation int32
 	builtAt    time.Time
-	followed   bool // whether events were read since
 	covered    map[ledger.Name]int64
-}
-
-// forsakenAfter is less than any topic of events keeps.
-const forsakenAfter = 24 * time.Hour
-
-func (s state) forsaken() bool {
-	return s.generation != 0 && !s.followed && time.Since(s.builtAt) > forsakenAfter
 }
 
 func stateOf(rows []dbsqlc.WalletStateRow) state {
 	s := state{covered: map[ledger.Name]int64{}}
 	for _, r := range rows {
-		s.generation, s.builtAt, s.followed = r.Generation, r.BuiltAt, r.Followed
+		s.generation, s.builtAt = r.Generation, r.BuiltAt
 		if r.Ledger != "" {
 			s.covered[ledger.Name(r.Ledger)] = r.Through
 		}

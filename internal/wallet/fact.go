@@ -1,8 +1,8 @@
 package wallet
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -54,21 +54,20 @@ type change struct {
 	closed   bool
 }
 
-const (
-	movedType     = "khata.account.moved.v1"
-	accountPrefix = "khata.account."
-	v1            = ".v1"
-)
-
 // ofEvent reads an event. The error is that of one that can never be read.
-func ofEvent(e inbox.Event) (fact, error) {
-	switch {
-	case e.Type == movedType:
-		return ofMovement(e.Data)
-	case strings.HasPrefix(e.Type, accountPrefix) && strings.HasSuffix(e.Type, v1):
-		return ofChange(e.Data)
+func ofEvent(e inbox.Event) (f fact, err error) {
+	switch e.Type {
+	case "khata.account.moved.v1":
+		f, err = ofMovement(e.Data)
+	case "khata.account.opened.v1", "khata.account.updated.v1", "khata.account.frozen.v1", "khata.account.unfrozen.v1", "khata.account.closed.v1":
+		f, err = ofChange(e.Data)
+	default:
+		return f, fmt.Errorf("the type %.100q is not known here: it may be of a later version of Khata. Use that one's khata, and have the event replayed", e.Type)
 	}
-	return fact{}, fmt.Errorf("the type %q is not known here: it may be of a later version of Khata. Use that one's khata, and have the event replayed", e.Type)
+	if err != nil {
+		return f, err
+	}
+	return f, f.check(string(e.Key))
 }
 
 func ofMovement(data []byte) (fact, error) {
@@ -96,13 +95,13 @@ func ofMovement(data []byte) (fact, error) {
 		into *decimal.Decimal
 	}{{m.Posted, &f.moved.posted}, {m.Held, &f.moved.held}, {m.Incoming, &f.moved.incoming}} {
 		var err error
-		if *part.into, err = decimal.NewFromString(part.text); err != nil {
-			return fact{}, fmt.Errorf("read a movement: %q is not an amount", part.text)
+		if *part.into, err = ledger.ParseBalance(part.text, "amount"); err != nil {
+			return fact{}, fmt.Errorf("read a movement: %w", err)
 		}
 	}
 	// Amounts are at the scale of their currency.
 	f.moved.currency.Scale = max(0, -f.moved.posted.Exponent())
-	return f, f.check()
+	return f, nil
 }
 
 func ofChange(data []byte) (fact, error) {
@@ -118,13 +117,28 @@ func ofChange(data []byte) (fact, error) {
 			closed: a.GetClosed(),
 		},
 	}
-	return f, f.check()
+	return f, nil
 }
 
-// check tells a message that is something else, which protobuf may read all the same.
-func (f fact) check() error {
-	if f.ledger == "" || f.account == "" || f.version <= 0 {
-		return fmt.Errorf("the event names no account and sequence: ledger %q, account %q, sequence %d", f.ledger, f.account, f.version)
+// check tells a message that is something else, which protobuf may read all the same, and one under another account's key: in another partition
+// than that account's it could come before what comes before it.
+func (f fact) check(key string) error {
+	currency := ledger.CurrencyCode("")
+	if f.moved != nil {
+		currency = f.moved.currency.Code
+	} else {
+		currency = f.changed.currency
+	}
+	err := errors.Join(f.ledger.Validate("ledger"), f.account.ValidateFormat("account"), currency.Validate("currency"))
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is no event of a ledger: %w", err)
+	case f.version <= 0:
+		return fmt.Errorf("it is no event of a ledger: its sequence is %d", f.version)
+	case key != string(f.ledger)+"/"+string(f.account):
+		return fmt.Errorf("it is of account %s of ledger %s, and has the key %.200q", f.account, f.ledger, key)
+	case f.changed != nil && (f.changed.kind == "" || f.changed.frozen == ""):
+		return errors.New("the account has a type, or is frozen in a way, that is not known here")
 	}
 	return nil
 }

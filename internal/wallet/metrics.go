@@ -17,7 +17,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		facts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "khata_wallet_events_total",
-			Help: "Events of accounts, by what became of them: applied; covered, in what was read from the journal; known, though the inbox did not know them.",
+			Help: "Events of accounts, by what became of them: applied; covered, in what was read from the journal; known, duplicates that were absorbed.",
 		}, []string{"result"}),
 		late: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "khata_wallet_lag_seconds", Help: "From the posting of a transfer to the wallet view, by the clocks of the ledger's database and of this machine.",

@@ -3,6 +3,7 @@ package wallet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,27 +36,34 @@ type writer struct {
 	oldest time.Time
 }
 
+// errOther is that a fact cannot be of the account that the view has.
+var errOther = errors.New("it is not the account that the view has")
+
 // tally is what became of facts.
-type tally struct{ applied, known int }
+type tally struct {
+	applied, known int
+	// passed are the movements that were passed over.
+	passed []fact
+}
 
 // ContradictionError is a movement that the view should have had before those that it has: the books have been set back to an older state, or
 // somebody has changed the view.
 type ContradictionError struct {
-	Ledger            ledger.Name
-	Account           ledger.AccountID
-	Transfer          ledger.TransferID
-	Sequence, Version int64
+	Ledger   ledger.Name
+	Account  ledger.AccountID
+	Transfer ledger.TransferID
+	Sequence int64
 }
 
 // Error implements error.
 func (e *ContradictionError) Error() string {
-	return fmt.Sprintf("transfer %s moved account %s of ledger %s at sequence %d, and the wallet view is at %d without it: was a backup of the ledger "+
-		"restored? Build the view anew: khata consume wallet rebuild", e.Transfer, e.Account, e.Ledger, e.Sequence, e.Version)
+	return fmt.Sprintf("transfer %s moved account %s of ledger %s at sequence %d, and the wallet view is beyond that without it: was a backup of the ledger "+
+		"restored? Build the view anew: khata consume wallet rebuild", e.Transfer, e.Account, e.Ledger, e.Sequence)
 }
 
 // apply has facts take effect, which come in the order of their accounts, on rows that are locked: those that are missing are made. Movements
-// that the rows have already are passed over, where they are the same: doubt asks about one that is not there, and may refuse it.
-func (w writer) apply(ctx context.Context, rows map[key]*row, facts []fact, doubt func(context.Context, fact, row) error) (tally, error) {
+// that the rows have already are passed over.
+func (w writer) apply(ctx context.Context, rows map[key]*row, facts []fact) (tally, error) {
 	var done tally
 	if err := w.begin(ctx, rows, facts); err != nil {
 		return done, err
@@ -69,15 +77,16 @@ func (w writer) apply(ctx context.Context, rows map[key]*row, facts []fact, doub
 			r.change, r.changedBy = *f.changed, f.version
 			r.currency.Code = f.changed.currency
 		case f.moved != nil && f.version > r.version:
+			if r.currency.Code != "" && r.currency.Code != f.moved.currency.Code {
+				return done, fmt.Errorf("account %s of ledger %s is in %s, and is moved in %s: %w", f.account, f.ledger, r.currency.Code, f.moved.currency.Code, errOther)
+			}
 			r.move(f)
 			if !f.at.Before(w.oldest) {
 				add(&moves, f, r.posted)
 			}
 		default:
-			if f.moved != nil && doubt != nil {
-				if err := doubt(ctx, f, *r); err != nil {
-					return done, err
-				}
+			if f.moved != nil {
+				done.passed = append(done.passed, f)
 			}
 			done.known++
 			continue

@@ -135,9 +135,34 @@ func (b *Inbox) take(ctx context.Context, tx pgx.Tx, list []delivery) ([]verdict
 
 	var queue pgx.Batch
 	b.queueSettings(&queue)
+	if b.config.NoMarkers {
+		queue.Queue(b.sql(judgeUnmarked), b.config.Consumer, b.config.KeepOrder, list[0].Topic, ids, sources, times, keys)
+	} else {
+		b.queueTake(&queue, list[0].Topic, locks, ids, sources, times, keys)
+	}
+	return b.verdicts(ctx, tx, &queue, verdicts, at)
+}
+
+// judgeUnmarked judges deliveries without looking for markers, or making any: as take does, but for these.
+const judgeUnmarked = `SELECT e.n, CASE
+	WHEN EXISTS (SELECT FROM {schema}.letter l
+	              WHERE l.consumer = $1 AND l.event_id = e.id AND l.source_hash = e.source AND l.state IN ('open', 'requested')) THEN 'duplicate'
+	WHEN e.at IS NULL THEN 'unmarked'
+	WHEN e.at > clock_timestamp() + interval '1 day' THEN 'future'
+	WHEN $2 AND e.key IS NOT NULL AND EXISTS (
+	    SELECT FROM {schema}.letter w WHERE w.consumer = $1 AND w.topic = $3 AND sha256(w.key) = sha256(e.key)
+	                           AND w.key IS NOT NULL AND w.state IN ('open', 'requested') AND w.reason <> 'too_old') THEN 'behind'
+	ELSE 'new' END
+	FROM unnest($4::text[], $5::bigint[], $6::timestamptz[], $7::bytea[]) WITH ORDINALITY AS e (id, source, at, key, n) ORDER BY e.n`
+
+func (b *Inbox) queueTake(queue *pgx.Batch, topic string, locks []int64, ids []string, sources []int64, times []*time.Time, keys [][]byte) {
 	queue.Queue(b.sql(`SELECT n, verdict FROM {schema}.take($1, $2, $3, $4, $5::bigint[], $6::text[], $7::bigint[], $8::timestamptz[], $9::bytea[])`),
-		b.config.Consumer, b.config.Window.Seconds(), b.config.KeepOrder, list[0].Topic, locks, ids, sources, times, keys)
-	results := tx.SendBatch(ctx, &queue)
+		b.config.Consumer, b.config.Window.Seconds(), b.config.KeepOrder, topic, locks, ids, sources, times, keys)
+}
+
+// verdicts sends what was queued, and puts what comes back where it belongs.
+func (b *Inbox) verdicts(ctx context.Context, tx pgx.Tx, queue *pgx.Batch, verdicts []verdict, at []int) ([]verdict, error) {
+	results := tx.SendBatch(ctx, queue)
 	defer results.Close()
 	if _, err := results.Exec(); err != nil {
 		return nil, fmt.Errorf("set the transaction up: %w", err)
@@ -156,7 +181,7 @@ func (b *Inbox) take(ctx context.Context, tx pgx.Tx, list []delivery) ([]verdict
 	for _, f := range found {
 		verdicts[at[f.N-1]] = f.V
 	}
-	if len(found) != len(ids) {
+	if len(found) != len(at) {
 		return nil, fmt.Errorf("the consumer %s has been deleted from %s.consumer: start it again", b.config.Consumer, b.config.Schema)
 	}
 	return verdicts, results.Close()

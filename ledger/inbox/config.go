@@ -74,6 +74,10 @@ type Config struct {
 	// HandleTimeout is how long a call of Handle or HandleAll may take. 0: DefaultHandleTimeout. Its context ends then, and the try has failed. A
 	// process that freezes in the middle stops its successor for as long, and a second more.
 	HandleTimeout time.Duration
+	// NoMarkers keeps no markers: every delivery is given to the handler, however often and however late it comes, and there is no window. It is for a
+	// handler that tells by itself, and for ever, what it has had already, such as by a version that each event of a key has. Letters and KeepOrder
+	// are as always.
+	NoMarkers bool
 	// KeepOrder makes an event wait, as a letter, while one of its key before it does. It goes on by itself when that one has been replayed or
 	// discarded. Without it, later events of the key are handled meanwhile. Those that are too old stop nobody.
 	KeepOrder bool
@@ -83,6 +87,10 @@ type Config struct {
 	// OnLost, in place of SkipLost, is asked what to do about events that are gone, and can find out from their source what they said. After
 	// nil it goes on from the beginning of the partition; an error is what Run returns. The group waits for it for a minute, and may then
 	// give the partition to another member, who asks again.
+	//
+	// With it, how far this database has come counts, and not only what Kafka knows of the group: a database that was restored from a backup
+	// goes back to where it was then; and about a partition of which it knows nothing, though there were events before those that are there, it is
+	// asked, too.
 	OnLost func(ctx context.Context, lost *LostError) error
 	// CheckEvery is how often it is checked, while it runs, that the window still covers what the topics keep. 0: DefaultCheckEvery.
 	CheckEvery time.Duration

@@ -14,13 +14,17 @@ import (
 type LostError struct {
 	Topic     string
 	Partition int32
-	// Next is the offset to be read next, and Start and End those between which the partition has any.
+	// Next is the offset to be read next, and Start and End those between which the partition has any. Next is negative where the database does not
+	// know of it.
 	Next, Start, End int64
 	Group            string
 }
 
 // what says what is gone.
 func (e *LostError) what() string {
+	if e.Next < 0 {
+		return fmt.Sprintf("it begins at offset %d, and this database knows nothing of those before", e.Start)
+	}
 	if e.Next < e.Start {
 		return fmt.Sprintf("the offsets %d to %d were deleted before this group read them", e.Next, e.Start-1)
 	}
@@ -73,7 +77,7 @@ func (m *member) lost(ctx context.Context, topic string, id int32) error {
 	}
 	from := lost.Start
 	switch {
-	case lost.Next < 0:
+	case lost.Next < 0 && m.config.OnLost == nil:
 		// A group that has read nothing yet begins where the partition does, which has just moved.
 	case lost.Start <= lost.Next && lost.Next <= lost.End:
 		// It is there after all: a new leader did not know all of it yet.
@@ -90,6 +94,11 @@ func (m *member) lost(ctx context.Context, topic string, id int32) error {
 		return lost
 	}
 	m.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {id: {Epoch: -1, Offset: from}}})
+	if m.config.OnLost != nil {
+		if err := m.beginProgress(context.WithoutCancel(ctx), topic, id, from); err != nil {
+			m.log.Warn("upkeep of the inbox", "error", err) // It is asked once more.
+		}
+	}
 	return nil
 }
 
@@ -111,13 +120,16 @@ func (m *member) locate(ctx context.Context, lost *LostError) error {
 	start, _ := starts.Lookup(lost.Topic, lost.Partition)
 	end, _ := ends.Lookup(lost.Topic, lost.Partition)
 	lost.Next, lost.Start, lost.End = next.At, start.Offset, end.Offset
-	if lost.Next < 0 {
+	if lost.Next < 0 || m.config.OnLost != nil {
 		saved, err := m.savedProgress(ctx, lost.Topic)
 		if err != nil {
 			return err
 		}
-		if at, ok := saved[lost.Partition]; ok {
+		switch at, known := saved[lost.Partition]; {
+		case known && (lost.Next < 0 || at < lost.Next):
 			lost.Next = at
+		case !known && m.config.OnLost != nil:
+			lost.Next = -1
 		}
 	}
 	return errors.Join(next.Err, start.Err, end.Err)

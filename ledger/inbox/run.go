@@ -31,7 +31,7 @@ const (
 // most twice HandleTimeout, and as long as Kafka takes. Any other end has an error that says what a person has to do: the window has become too
 // small for a topic, or events are gone that were not read. That the database or Kafka is away is waited out.
 func (b *Inbox) Run(ctx context.Context) error {
-	m := &member{Inbox: b, partitions: map[string]map[int32]*partition{}, uncommitted: offsets{}, unsaved: offsets{}, savedAt: time.Now()}
+	m := &member{Inbox: b, partitions: map[string]map[int32]*partition{}, uncommitted: offsets{}, unsaved: offsets{}, saved: offsets{}, savedAt: time.Now()}
 	var err error
 	if m.client, err = kgo.NewClient(m.options()...); err != nil {
 		return fmt.Errorf("inbox: Config.Kafka: %w", err)
@@ -93,8 +93,9 @@ type member struct {
 	mu sync.Mutex
 	// uncommitted is how far it has come with the partitions that it has, where the group does not know it yet.
 	uncommitted offsets
-	// unsaved is how far it has come since progress was saved, at savedAt.
+	// unsaved is how far it has come since progress was saved, at savedAt. saved are the partitions of which it was, with no offsets.
 	unsaved offsets
+	saved   offsets
 	savedAt time.Time
 }
 
@@ -240,7 +241,7 @@ func (m *member) round(ctx context.Context, fetches kgo.Fetches) error {
 		m.client.SetOffsets(setBack)
 	}
 	m.measure(fetches)
-	if time.Since(m.savedAt) > saveEvery {
+	if time.Since(m.savedAt) > m.config.saveEvery() {
 		m.savedAt = time.Now()
 		if err := m.saveProgress(limited); err != nil {
 			m.log.Warn("upkeep of the inbox", "error", err)
@@ -320,6 +321,13 @@ func (m *member) commit(ctx context.Context) {
 	m.mu.Unlock()
 	if len(done) == 0 {
 		return
+	}
+	if m.config.OnLost != nil && m.unknown(done) {
+		// A group that has come further than this database knows of would be taken for another's.
+		if err := m.saveProgress(context.WithoutCancel(ctx)); err != nil {
+			m.log.Info("offsets are not committed yet", "error", err)
+			return
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
 	defer cancel()

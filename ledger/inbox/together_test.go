@@ -128,3 +128,99 @@ func TestRun_OnLost(t *testing.T) {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 }
+
+// A consumer without markers is given every delivery, however old; its letters absorb, and keep the order, as those of others.
+func TestInbox_NoMarkers(t *testing.T) {
+	t.Parallel()
+	b := setupWith(t, 1, map[string]string{"retention.ms": "-1"})
+	var mu sync.Mutex
+	given := map[string]int{}
+	config := b.config(func(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
+		mu.Lock()
+		given[e.ID]++
+		mu.Unlock()
+		if e.ID == "poison" {
+			return inbox.Poison(errTest)
+		}
+		return effect(ctx, tx, e)
+	})
+	config.NoMarkers, config.KeepOrder = true, true
+	b.produce(t, event("a"), event("old", ago(300*day)), event("poison", key("k")), event("behind", key("k")), event("b", key("other")))
+	stop := start(t, config)
+	b.wantLetters(t, "poison poison open", "behind behind open")
+	b.drained(t, "wallet")
+	stop()
+	b.rewind(t, "wallet")
+	stop = start(t, config)
+	b.drained(t, "wallet")
+	stop()
+	b.wantLetters(t, "poison poison open", "behind behind open")
+	if diff := cmp.Diff([]string{"a", "old", "b", "a", "old", "b"}, b.effects(t)); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if given["behind"] != 0 || given["poison"] > 2 {
+		t.Errorf("%v", given)
+	}
+}
+
+// A consumer that can make up for what is lost believes its database: one that knows nothing of a partition asks, also where Kafka knows of the
+// group; and one that was restored goes back.
+func TestRun_OwnProgress(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	asked := 0
+	config := b.config(effect)
+	config.OnLost = func(context.Context, *inbox.LostError) error {
+		asked++
+		return nil
+	}
+	run := func() {
+		t.Helper()
+		stop := start(t, config)
+		b.drained(t, "wallet")
+		stop()
+	}
+	b.produce(t, events(0, 10)...)
+	run() // The topic has its beginning, so nothing is lost.
+	if asked != 0 {
+		t.Errorf("asked %d times about a partition that has everything", asked)
+	}
+	backup := b.effects(t)
+	progress := texts(t, b.pool, `SELECT next_offset::text FROM khata_inbox.progress`)
+	b.produce(t, events(10, 20)...)
+	run()
+	// The database goes back to a backup.
+	b.db.Exec(t, `DELETE FROM effect WHERE event_id NOT IN (SELECT unnest($1::text[]))`, backup)
+	b.db.Exec(t, `DELETE FROM khata_inbox.marker WHERE event_id NOT IN (SELECT unnest($1::text[]))`, backup)
+	b.db.Exec(t, `UPDATE khata_inbox.progress SET next_offset = $1::text::bigint`, progress[0])
+	b.produce(t, events(20, 22)...)
+	run()
+	if diff := cmp.Diff(names(0, 22), b.effects(t)); diff != "" || asked != 0 {
+		t.Errorf("asked %d times; effects (-want +got):\n%s", asked, diff)
+	}
+	// Another group, and a topic that has lost its beginning.
+	if err := b.fake.DeleteRecords(topic, 0, 15); err != nil {
+		t.Fatal(err)
+	}
+	config.Group = "another"
+	stop := start(t, config)
+	b.drained(t, "another")
+	stop()
+	if asked != 1 {
+		t.Errorf("another group was asked %d times", asked)
+	}
+	// A new database in the old group.
+	b.db.Exec(t, `DELETE FROM khata_inbox.progress`)
+	config.Group = ""
+	b.produce(t, event("last"))
+	run()
+	if asked != 2 {
+		t.Errorf("a new database was asked %d times", asked-1)
+	}
+	run() // It knows now.
+	if asked != 2 {
+		t.Errorf("it is asked again")
+	}
+}

@@ -7,9 +7,7 @@ CREATE SCHEMA IF NOT EXISTS khata_wallet;
 CREATE TABLE khata_wallet.state (
     only_one   boolean     PRIMARY KEY DEFAULT true CONSTRAINT state_only_one CHECK (only_one),
     generation integer     NOT NULL,
-    built_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Whether any event was read since: from then on it is the inbox that knows whether one is missing.
-    followed   boolean     NOT NULL DEFAULT false
+    built_at   timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- Through which sequence the journal itself was read. Events up to there are in the view already.
