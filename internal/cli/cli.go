@@ -138,7 +138,7 @@ caller is not known, or may not do this).`,
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(), a.tokenCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
 		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.importCommand(), a.reviewCommand(), a.benchCommand(),
-		a.topicsCommand(), a.relayCommand(), a.eventsCommand(), a.inboxCommand(), a.consumeCommand(), a.fraudCommand(),
+		a.topicsCommand(), a.relayCommand(), a.eventsCommand(), a.inboxCommand(), a.consumeCommand(), a.fraudCommand(), a.payCommand(),
 		a.versionCommand(),
 	)
 	wrapArgs(root)

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package payclient_test
+
+import "syscall"
+
+func attributes() *syscall.SysProcAttr { return nil }
