@@ -21,13 +21,19 @@ build: ## Build bin/khata
 test: ## Run the tests (ARGS="…" for go test, RACE=0 without the race detector)
 	@.ci/need-postgres.sh
 	@.ci/need-kafka.sh
+	@.ci/need-node.sh
+	@.ci/need-chromium.sh
 	@.ci/test.sh $(ARGS)
+	@.ci/js.sh
 
 .PHONY: test-long
 test-long: ## Run every test in its long form, storms included
 	@.ci/need-postgres.sh
 	@.ci/need-kafka.sh
+	@.ci/need-node.sh
+	@.ci/need-chromium.sh
 	@KHATA_TEST_LONG=1 .ci/test.sh $(ARGS)
+	@.ci/js.sh
 
 .PHONY: storms
 storms: ## Run the storms, many clients at once with faults, in their short form

@@ -25,6 +25,7 @@ func (g greeting) text() string {
 	line("  gRPC      %s   (reflection is on)", g.grpc)
 	line("  HTTP      http://%s/healthz  /readyz  /metrics", g.http)
 	if g.pay != "" {
+		line("  pay page  http://%s/pay   (press it ten times, on a bad network)", g.pay)
 		line("  payments  http://%s/v1   (sandbox: whoever says sandbox-shimul is Shimul)", g.pay)
 	}
 	if g.brokers != "" {

@@ -16,6 +16,7 @@ type addresses struct {
 	grpc, http, pay string
 	payLedger       string
 	paySandbox      bool
+	payPage         bool
 	gateway         string
 	gatewayTimeout  time.Duration
 	unsafe          bool
@@ -32,7 +33,7 @@ func (s *addresses) flags(cmd *cobra.Command) {
 
 func (s *addresses) config(dsn string, log *slog.Logger) server.Config {
 	return server.Config{
-		DSN: dsn, GRPC: s.grpc, HTTP: s.http, Pay: s.pay, PayLedger: ledger.Name(s.payLedger), PaySandbox: s.paySandbox,
+		DSN: dsn, GRPC: s.grpc, HTTP: s.http, Pay: s.pay, PayLedger: ledger.Name(s.payLedger), PaySandbox: s.paySandbox, PayPage: s.payPage,
 		Gateway: s.gateway, GatewayTimeout: s.gatewayTimeout, MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
 	}
 }
@@ -106,6 +107,7 @@ and --tls-key.`,
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the database, as URL or key=value (role khata_service)")
 	at.flags(cmd)
 	cmd.Flags().StringVar(&at.pay, "pay", "", "address of the payment API, such as 127.0.0.1:7090; empty leaves it out")
+	cmd.Flags().BoolVar(&at.payPage, "pay-page", true, "payment API: serve the pay page beside it, at /pay")
 	cmd.Flags().StringVar(&at.gateway, "gateway", "", "base URL of the card gateway, for cash-ins of the payment API; its token is read from KHATA_GATEWAY_TOKEN")
 	cmd.Flags().DurationVar(&at.gatewayTimeout, "gateway-timeout", 20*time.Second, "how long a call of the gateway may take, 30s at most; what a dead server left is looked into after three times as long")
 	cmd.Flags().BoolVar(&at.paySandbox, "pay-sandbox", false, "payment API: believe tokens that anybody can make up, such as sandbox-shimul; loopback only")

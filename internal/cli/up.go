@@ -49,7 +49,7 @@ With --kafka it uses a Kafka of yours instead.`,
 	reach.flags(cmd)
 	cmd.Flags().StringVar(&dir, "data-dir", "", "where the database lives (default: /var/lib/khata for root, ~/.local/share/khata otherwise)")
 	at.flags(cmd)
-	at.paySandbox = true
+	at.paySandbox, at.payPage = true, true
 	cmd.Flags().StringVar(&at.pay, "pay", "127.0.0.1:7090", "address of the payment API, with tokens such as sandbox-shimul; empty leaves it out")
 	if err := cmd.Flags().Lookup("pay-ledger").Value.Set(string(demoLedger)); err != nil {
 		panic(err) // It takes any text.
@@ -65,7 +65,13 @@ func (a *app) up(ctx context.Context, dir string, at addresses, events server.Ev
 		return err
 	}
 	defer func() { err = errors.Join(err, database.Stop(context.WithoutCancel(ctx))) }()
-	s, err := server.Start(ctx, at.config(database.ServiceDSN(), log))
+	config := at.config(database.ServiceDSN(), log)
+	if config.Pay != "" {
+		config.PaySandboxUsers = []server.PaySandboxUser{
+			{Name: "Shimul", Token: "sandbox-shimul", Wallet: "wallet:shimul"}, {Name: "Tithi", Token: "sandbox-tithi", Wallet: "wallet:tithi"},
+		}
+	}
+	s, err := server.Start(ctx, config)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/khata-ledger/khata/internal/auth"
+	"github.com/khata-ledger/khata/internal/console"
 	"github.com/khata-ledger/khata/internal/payapi"
 	"github.com/khata-ledger/khata/ledger"
 )
@@ -41,6 +43,8 @@ func (s *Server) listenForPayments(ctx context.Context) (net.Listener, error) {
 		return nil, nil
 	case s.config.GatewayTimeout < 0 || s.config.GatewayTimeout > MaxGatewayTimeout:
 		return nil, fmt.Errorf("the gateway's timeout is %s; give one of up to %s", s.config.GatewayTimeout, MaxGatewayTimeout)
+	case len(s.config.PaySandboxUsers) > 0 && !s.config.PaySandbox:
+		return nil, errors.New("people to pick on the pay page are for the sandbox of the payment API")
 	case s.config.PaySandbox && s.config.Auth:
 		return nil, errors.New("the sandbox of the payment API believes everybody, and does not go with --auth")
 	}
@@ -68,7 +72,7 @@ func (s *Server) startPayments(ctx context.Context, listener net.Listener) error
 		return errors.Join(fmt.Errorf("start the payment API: %w", err), listener.Close())
 	}
 	pay.server = &http.Server{
-		Handler: pay.api, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: payReadTimeout, WriteTimeout: payWriteTimeout, IdleTimeout: time.Minute,
+		Handler: s.payRoutes(pay.api), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: payReadTimeout, WriteTimeout: payWriteTimeout, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxPayHeader, ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}
 	s.pay = pay
@@ -82,6 +86,28 @@ func (s *Server) startPayments(ctx context.Context, listener net.Listener) error
 		}
 	}()
 	return nil
+}
+
+// PaySandboxUser is somebody whom a visitor of the pay page can be, where the payment API is a sandbox.
+type PaySandboxUser = console.SandboxUser
+
+// payRoutes is everything that the payment API's address answers: the API, and the pay page beside it, whose scripts call the API.
+func (s *Server) payRoutes(api http.Handler) http.Handler {
+	if !s.config.PayPage {
+		return api
+	}
+	if s.config.PaySandbox {
+		api = console.BadNetwork(api)
+	}
+	page := console.Pay(console.PayConfig{Sandbox: s.config.PaySandbox, SandboxUsers: s.config.PaySandboxUsers, Logger: s.config.Logger})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not a mux: it would answer odd paths of the API by itself.
+		if r.URL.Path == "/pay" || strings.HasPrefix(r.URL.Path, "/pay/") {
+			page.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
 }
 
 // openGateway opens the way to the gateway that takes money from cards, or starts one that moves none. Without either it is nil.

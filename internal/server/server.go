@@ -36,6 +36,10 @@ type Config struct {
 	PayLedger ledger.Name
 	// PaySandbox has the payment API believe tokens that anybody can make up: see payapi.Sandbox. It goes without Auth only.
 	PaySandbox bool
+	// PayPage serves the pay page, /pay, at the payment API's address. PaySandboxUsers are the people whom its visitors can be, with
+	// PaySandbox only; without any it asks for a token.
+	PayPage         bool
+	PaySandboxUsers []PaySandboxUser
 	// Gateway is the base URL of the gateway that takes money from cards for the payment API, and GatewayToken what is sent to it; ""
 	// leaves cash-ins out. With PaySandbox and no Gateway the server runs one of its own, in memory, which moves no money.
 	Gateway, GatewayToken string

@@ -1,0 +1,7 @@
+// Package console serves pages for people. It is an adapter: what a page shows and does goes through the same doors that everybody
+// else uses, and it knows nothing of the database.
+//
+// The pay page is the first of them. It is a client of the payment API like any phone: all that it does to money is done by the JavaScript
+// of ledger/payclient/js, in the browser, over /v1. The server side renders it in a language and serves its files, and in a sandbox it plays a
+// bad network.
+package console
