@@ -241,7 +241,8 @@ func TestProduceErrors(t *testing.T) {
 	run(t, config, nil)
 	b.publish(t, b.transfers(2, 30))
 	b.check(t)
-	if n := gather(t, registry)["khata_fraud_transactions_total aborted"]; n < 3 {
+	// Of one transaction more than one request may have been refused.
+	if n := gather(t, registry)["khata_fraud_transactions_total aborted"]; n < 1 {
 		t.Errorf("%v transactions were aborted", n)
 	}
 }
