@@ -102,7 +102,7 @@ func (c *Config) complete() error {
 		return fmt.Errorf("%w: settled payments are kept for %s at least, for those who begin them again", ErrInvalid, DefaultHorizon)
 	}
 	if c.Transport == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert,errorlint // It is one, unless the program has replaced it.
+		t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // It is one, unless the program has replaced it.
 		t.TLSClientConfig, t.DisableCompression = c.TLS, true
 		c.Transport = t
 	}
