@@ -131,6 +131,8 @@ func (n notice) text(language Language, zone *time.Location) string {
 func (p phrasing) tail(n notice, zone *time.Location) string {
 	at := n.at.In(zone)
 	when := p.number(fmt.Sprintf("%d ", at.Day())) + p.months[at.Month()-1] + p.number(at.Format(" 2006 15:04"))
+	// People know a payment by the number that the payment API gives it, without the prefix that it has in the books.
+	n.reference = strings.TrimPrefix(n.reference, ledger.ReservedPrefix)
 	if n.reference == "" || len(n.reference) > maxReference {
 		return when
 	}

@@ -45,6 +45,10 @@ func TestNotice_Text(t *testing.T) {
 			"Aarong আপনাকে ৳২০.৫০ ফেরত দিয়েছেন। রেফ REF-7, ৩০ নভে ২০২৬ ১৫:০৪।",
 		},
 		{
+			"a payment of the payment API", notice{sent, "5.00", "BDT", "", "khata:TXN-JIJEIT6TZXQWT5FKRO3O755UHA", at},
+			"৳5.00 sent. Ref TXN-JIJEIT6TZXQWT5FKRO3O755UHA, 30 Nov 2026 15:04.", "৳৫.০০ পাঠিয়েছেন। রেফ TXN-JIJEIT6TZXQWT5FKRO3O755UHA, ৩০ নভে ২০২৬ ১৫:০৪।",
+		},
+		{
 			"nobody's name, no reference", notice{received, "5.00", "BDT", "", strings.Repeat("x", 41), at},
 			"৳5.00 received. 30 Nov 2026 15:04.", "৳৫.০০ পেয়েছেন। ৩০ নভে ২০২৬ ১৫:০৪।",
 		},
