@@ -23,6 +23,7 @@ test: ## Run the tests (ARGS="…" for go test, RACE=0 without the race detector
 	@.ci/need-kafka.sh
 	@.ci/need-node.sh
 	@.ci/need-chromium.sh
+	@.ci/need-finance.sh
 	@.ci/test.sh $(ARGS)
 	@.ci/js.sh
 
@@ -32,6 +33,7 @@ test-long: ## Run every test in its long form, storms included
 	@.ci/need-kafka.sh
 	@.ci/need-node.sh
 	@.ci/need-chromium.sh
+	@.ci/need-finance.sh
 	@KHATA_TEST_LONG=1 .ci/test.sh $(ARGS)
 	@.ci/js.sh
 
