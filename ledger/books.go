@@ -19,7 +19,9 @@ type Books struct {
 	origins   map[TransferID]*origin
 	decided   []*Transfer
 	now       time.Time
-	undo      *undo
+	// closedBefore is the time before which the books are closed; zero is not at all, since no effective_at is before that.
+	closedBefore time.Time
+	undo         *undo
 }
 
 // Funds are what an account has, in its normal direction: see Balance.
@@ -88,6 +90,9 @@ func (b *Books) AddOrigin(t *Transfer, steps []*Transfer) {
 
 // SetClock enters the time at which deadlines are judged.
 func (b *Books) SetClock(now time.Time) { b.now = now }
+
+// SetClosedBefore enters the time before which the books are closed: see PeriodChange. Without it they are open altogether.
+func (b *Books) SetClosedBefore(closedBefore time.Time) { b.closedBefore = closedBefore }
 
 // Decided returns the transfers that Decide has newly decided, in the order of decision. They have no sequence yet.
 func (b *Books) Decided() []*Transfer { return b.decided }
@@ -266,14 +271,14 @@ func (b *Books) decideEntries(spec TransferSpec) (*Transfer, error) {
 	}
 	t := spec.Terms
 	if t == nil {
-		record.Refusal = b.judge(entries)
+		record.Refusal = b.judge(record)
 		return record, nil
 	}
 	// First whether it can be decided at all.
 	if err := b.checkFundsKnown(spec); err != nil {
 		return nil, err
 	}
-	if record.Refusal = b.judgeOpen(entries); record.Refusal != nil {
+	if record.Refusal = b.judgeOpen(record); record.Refusal != nil {
 		return record, nil
 	}
 	if record.Refusal = b.judgeConditions(t.Conditions); record.Refusal != nil {
@@ -378,23 +383,28 @@ func (b *Books) room(entries []Entry) (decimal.Decimal, *Refusal) {
 	return room, nil
 }
 
-// judge applies the rules that depend on the state of the books. Accounts that take no such entry at all come before
-// accounts without the funds; among them the first in the order of the entries gives the reason.
-func (b *Books) judge(entries []Entry) *Refusal {
-	if refusal := b.judgeOpen(entries); refusal != nil {
+// judge applies the rules that depend on the state of the books. Accounts that take no such entry at all come first, then a
+// period that takes none any more, and then accounts without the funds; among accounts the first in the order of the entries
+// gives the reason.
+func (b *Books) judge(t *Transfer) *Refusal {
+	if refusal := b.judgeOpen(t); refusal != nil {
 		return refusal
 	}
-	return b.judgeFunds(entries)
+	return b.judgeFunds(t.Entries)
 }
 
-func (b *Books) judgeOpen(entries []Entry) *Refusal {
-	for _, e := range entries {
+// judgeOpen finds what takes no such transfer, whatever anybody has: an account, or the period in which it is to take effect.
+func (b *Books) judgeOpen(t *Transfer) *Refusal {
+	for _, e := range t.Entries {
 		switch a := b.accounts[e.Account]; {
 		case a.Closed:
 			return &Refusal{Reason: CodeAccountClosed, Account: e.Account}
 		case a.Frozen.Blocks(e.Direction):
 			return &Refusal{Reason: CodeAccountFrozen, Account: e.Account}
 		}
+	}
+	if at := t.EffectiveAt; at != nil && at.Before(b.closedBefore) {
+		return &Refusal{Reason: CodePeriodClosed}
 	}
 	return nil
 }

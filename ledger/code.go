@@ -44,6 +44,8 @@ const (
 	CodeAccountClosed Code = "ACCOUNT_CLOSED"
 	// CodeAccountFrozen: the account is frozen on the side that the entry is on.
 	CodeAccountFrozen Code = "ACCOUNT_FROZEN"
+	// CodePeriodClosed: the books are closed for the time at which the transfer is to take effect.
+	CodePeriodClosed Code = "PERIOD_CLOSED"
 	// CodeConditionFailed: an account is not as a condition of the transfer says.
 	CodeConditionFailed Code = "CONDITION_FAILED"
 	// CodeHoldEnded: the hold has been captured, voided or expired.
@@ -90,8 +92,8 @@ const (
 var codes = []Code{
 	CodeInvalidArgument, CodeUnbalanced, CodeCurrencyMismatch, CodeAmountScale, CodeUnauthenticated, CodePermissionDenied,
 	CodeLedgerNotFound, CodeAccountNotFound, CodeTransferNotFound, CodeCurrencyNotFound, CodeAlreadyExists,
-	CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodeConditionFailed, CodeHoldEnded,
-	CodeHoldExpired, CodeCaptureExceedsHold, CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
+	CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodePeriodClosed, CodeConditionFailed,
+	CodeHoldEnded, CodeHoldExpired, CodeCaptureExceedsHold, CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
 	CodeDeclinedByGateway, CodeWrongOrigin, CodeNotSerialised, CodeAtomicCallRefused, CodeBalanceNotZero, CodeConflict, CodeOverloaded,
 	CodeRateLimited, CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal,
 }

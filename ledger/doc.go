@@ -25,6 +25,11 @@
 // to move as much as there is, or only if an account is as its caller believes. Books.DecideAtomically judges several requests, all
 // or nothing.
 //
+// # Closed periods
+//
+// The books of a ledger can be closed before a time (PeriodClose) and opened again (PeriodReopen). While they are closed, a transfer with an
+// earlier effective_at is refused with CodePeriodClosed.
+//
 // # Amounts
 //
 // Amounts are exact decimals (shopspring/decimal). Nothing here rounds: an amount with more decimals than its currency has

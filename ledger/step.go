@@ -82,7 +82,7 @@ func (b *Books) decideHoldStep(spec TransferSpec, o *origin) (*Transfer, error) 
 			step.Reserved = o.Reserved.Neg()
 		}
 		// It takes what was reserved for it, on both sides: no floor or ceiling can be in its way.
-		if record.Refusal = b.judgeOpen(record.Entries); record.Refusal == nil {
+		if record.Refusal = b.judgeOpen(record); record.Refusal == nil {
 			record.Step = step
 		}
 	}
@@ -119,7 +119,7 @@ func (b *Books) decideGoingBack(spec TransferSpec, o *origin) (*Transfer, error)
 	default:
 		record.Entries = o.refund(amount)
 	}
-	if record.Refusal = b.judge(record.Entries); record.Refusal == nil {
+	if record.Refusal = b.judge(record); record.Refusal == nil {
 		record.Step = &Step{Ordinal: len(o.Steps) + 1, Ends: t.Kind == Reversal}
 	}
 	return record, nil

@@ -24,6 +24,8 @@ type world struct {
 	opening  map[ledger.AccountID]decimal.Decimal
 	records  []*ledger.Transfer
 	now      time.Time
+	// closedBefore is how far the books are closed.
+	closedBefore time.Time
 }
 
 // bazaar is the world of the tests below, with what is on each account.
@@ -124,6 +126,7 @@ func (w *world) record(id ledger.TransferID) *ledger.Transfer {
 func (w *world) books() *ledger.Books {
 	b := ledger.NewBooks(0, 0)
 	b.SetClock(w.now)
+	b.SetClosedBefore(w.closedBefore)
 	for id, a := range w.accounts {
 		b.AddAccount(a, w.funds(id))
 	}

@@ -216,14 +216,14 @@ const (
 type Refusal struct {
 	// Reason is one of Reasons.
 	Reason Code
-	// Account is "" where the reason is about the transfer's origin.
+	// Account is "" where the reason is about the transfer's origin, a deadline or its effective_at.
 	Account AccountID
 }
 
 // Reasons returns every reason of a refusal.
 func Reasons() []Code {
 	return []Code{
-		CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodeConditionFailed,
+		CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodePeriodClosed, CodeConditionFailed,
 		CodeHoldEnded, CodeHoldExpired, CodeCaptureExceedsHold,
 		CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
 		CodeDeclinedByGateway,

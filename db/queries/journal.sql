@@ -167,6 +167,27 @@ SELECT c.sequence, a.account_id
                             WHERE b.ledger_id = c.ledger_id AND b.account_no = c.account_no OFFSET 0) a
  ORDER BY c.sequence DESC;
 
+-- name: PeriodInForce :many
+-- The time before which a ledger's books are closed: NULL, or no row, where they are open altogether.
+SELECT p.closed_before FROM period_change p WHERE p.ledger_id = @ledger_id ORDER BY p.sequence DESC LIMIT 1;
+
+-- name: PeriodChangeInsert :one
+INSERT INTO period_change (ledger_id, closed_before, zone, reason, changed_by)
+VALUES (@ledger_id, sqlc.narg(closed_before)::timestamptz, @zone, @reason, @caller)
+RETURNING sequence, changed_at;
+
+-- name: PeriodChangeList :many
+-- The changes before a number, the last one first, each with how far the books were closed until then.
+SELECT p.sequence, p.closed_before, q.closed_before AS previous, p.zone, p.reason, p.changed_by, p.changed_at
+  FROM (SELECT * FROM period_change r
+         WHERE r.ledger_id = @ledger_id AND r.sequence < @before::bigint
+         ORDER BY r.sequence DESC
+         LIMIT @page_size) p
+       LEFT JOIN LATERAL (SELECT s.closed_before FROM period_change s
+                           WHERE s.ledger_id = p.ledger_id AND s.sequence < p.sequence
+                           ORDER BY s.sequence DESC LIMIT 1) q ON true
+ ORDER BY p.sequence DESC;
+
 -- name: EntriesSince :many
 -- For each account, the sums of its entries and hold entries after a number, and the last of them.
 SELECT w.account_no::bigint AS account_no, coalesce(s.sum, 0)::numeric AS sum, coalesce(h.debit, 0)::numeric AS held_debit,

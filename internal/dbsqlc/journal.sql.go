@@ -1482,6 +1482,120 @@ func (q *Queries) OpenHolds(ctx context.Context, db DBTX, arg OpenHoldsParams) (
 	return items, nil
 }
 
+const PeriodChangeInsert = `-- name: PeriodChangeInsert :one
+INSERT INTO period_change (ledger_id, closed_before, zone, reason, changed_by)
+VALUES ($1, $2::timestamptz, $3, $4, $5)
+RETURNING sequence, changed_at
+`
+
+type PeriodChangeInsertParams struct {
+	LedgerID     int32
+	ClosedBefore *time.Time
+	Zone         string
+	Reason       string
+	Caller       string
+}
+
+type PeriodChangeInsertRow struct {
+	Sequence  int64
+	ChangedAt time.Time
+}
+
+func (q *Queries) PeriodChangeInsert(ctx context.Context, db DBTX, arg PeriodChangeInsertParams) (PeriodChangeInsertRow, error) {
+	row := db.QueryRow(ctx, PeriodChangeInsert,
+		arg.LedgerID,
+		arg.ClosedBefore,
+		arg.Zone,
+		arg.Reason,
+		arg.Caller,
+	)
+	var i PeriodChangeInsertRow
+	err := row.Scan(&i.Sequence, &i.ChangedAt)
+	return i, err
+}
+
+const PeriodChangeList = `-- name: PeriodChangeList :many
+SELECT p.sequence, p.closed_before, q.closed_before AS previous, p.zone, p.reason, p.changed_by, p.changed_at
+  FROM (SELECT ledger_id, sequence, closed_before, zone, reason, changed_by, changed_at FROM period_change r
+         WHERE r.ledger_id = $1 AND r.sequence < $2::bigint
+         ORDER BY r.sequence DESC
+         LIMIT $3) p
+       LEFT JOIN LATERAL (SELECT s.closed_before FROM period_change s
+                           WHERE s.ledger_id = p.ledger_id AND s.sequence < p.sequence
+                           ORDER BY s.sequence DESC LIMIT 1) q ON true
+ ORDER BY p.sequence DESC
+`
+
+type PeriodChangeListParams struct {
+	LedgerID int32
+	Before   int64
+	PageSize int32
+}
+
+type PeriodChangeListRow struct {
+	Sequence     int64
+	ClosedBefore *time.Time
+	Previous     *time.Time
+	Zone         string
+	Reason       string
+	ChangedBy    string
+	ChangedAt    time.Time
+}
+
+// The changes before a number, the last one first, each with how far the books were closed until then.
+func (q *Queries) PeriodChangeList(ctx context.Context, db DBTX, arg PeriodChangeListParams) ([]PeriodChangeListRow, error) {
+	rows, err := db.Query(ctx, PeriodChangeList, arg.LedgerID, arg.Before, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PeriodChangeListRow
+	for rows.Next() {
+		var i PeriodChangeListRow
+		if err := rows.Scan(
+			&i.Sequence,
+			&i.ClosedBefore,
+			&i.Previous,
+			&i.Zone,
+			&i.Reason,
+			&i.ChangedBy,
+			&i.ChangedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const PeriodInForce = `-- name: PeriodInForce :many
+SELECT p.closed_before FROM period_change p WHERE p.ledger_id = $1 ORDER BY p.sequence DESC LIMIT 1
+`
+
+// The time before which a ledger's books are closed: NULL, or no row, where they are open altogether.
+func (q *Queries) PeriodInForce(ctx context.Context, db DBTX, ledgerID int32) ([]*time.Time, error) {
+	rows, err := db.Query(ctx, PeriodInForce, ledgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*time.Time
+	for rows.Next() {
+		var closed_before *time.Time
+		if err := rows.Scan(&closed_before); err != nil {
+			return nil, err
+		}
+		items = append(items, closed_before)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const RecordsBetween = `-- name: RecordsBetween :one
 SELECT ((SELECT count(*) FROM transfer t WHERE t.ledger_id = $1 AND t.sequence > $2 AND t.sequence <= $3)
         + (SELECT count(*) FROM account_change d WHERE d.ledger_id = $1 AND d.sequence > $2 AND d.sequence <= $3))::bigint AS records

@@ -39,6 +39,7 @@ var statusCodes = map[ledger.Code]codes.Code{
 	ledger.CodeAccountFrozen:      codes.FailedPrecondition,
 	ledger.CodeBalanceNotZero:     codes.FailedPrecondition,
 	ledger.CodeCeilingExceeded:    codes.FailedPrecondition,
+	ledger.CodePeriodClosed:       codes.FailedPrecondition,
 	ledger.CodeConditionFailed:    codes.FailedPrecondition,
 	ledger.CodeHoldEnded:          codes.FailedPrecondition,
 	ledger.CodeHoldExpired:        codes.FailedPrecondition,
@@ -90,17 +91,22 @@ func toStatus(err error) *status.Status {
 func errorInterceptor(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		resp, err := handler(ctx, req)
-		if err == nil {
-			return resp, nil
+		if err != nil {
+			return nil, seen(log, info.FullMethod, err)
 		}
-		if _, isStatus := status.FromError(err); isStatus { // health and reflection speak for themselves
-			return nil, err
-		}
-		if ledger.CodeOf(err) == ledger.CodeInternal {
-			log.Error("internal error", "method", info.FullMethod, "error", err)
-		}
-		return nil, toStatus(err).Err()
+		return resp, nil
 	}
+}
+
+// seen is what the caller of a method sees of an error.
+func seen(log *slog.Logger, method string, err error) error {
+	if _, isStatus := status.FromError(err); isStatus { // health and reflection speak for themselves
+		return err
+	}
+	if ledger.CodeOf(err) == ledger.CodeInternal {
+		log.Error("internal error", "method", method, "error", err)
+	}
+	return toStatus(err).Err()
 }
 
 // panicInterceptor keeps one request's bug from ending the server, and with it everybody's.
@@ -108,12 +114,16 @@ func panicInterceptor(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.Error("panic", "method", info.FullMethod, "panic", p)
-				err = ledger.Errorf(ledger.CodeInternal, "internal error")
+				err = panicked(log, info.FullMethod, p)
 			}
 		}()
 		return handler(ctx, req)
 	}
+}
+
+func panicked(log *slog.Logger, method string, p any) error {
+	log.Error("panic", "method", method, "panic", p)
+	return ledger.Errorf(ledger.CodeInternal, "internal error")
 }
 
 // received is a request on its way in, and what was wrong with it.

@@ -65,7 +65,7 @@ func TestMalformed_EmptyRequests(t *testing.T) {
 		"CreateAccount": invalid("account"), "CreateAccounts": invalid("accounts"), "GetAccount": invalid("account"), "ListAccounts": "OK",
 		"UpdateAccount": invalid("account"), "PostTransfer": invalid("transfer_id"), "PostTransfers": "OK",
 		"GetTransfer": invalid("transfer_id"), "GetBalance": invalid("account"), "GetBalances": invalid("accounts"), "ListEntries": invalid("account"),
-		"ListHolds": invalid("account"),
+		"ListHolds": invalid("account"), "ClosePeriod": invalid("closed_before"), "ReopenPeriod": invalid("closed_before"), "ListPeriodChanges": "OK",
 	}
 	for i := range methods().Len() {
 		m := methods().Get(i)
@@ -148,6 +148,13 @@ func wellFormed() map[string][]proto.Message {
 		"GetBalances":   {&khatav1.GetBalancesRequest{Ledger: "main", Accounts: []string{"wallet:a", "cash"}}},
 		"ListEntries":   {&khatav1.ListEntriesRequest{Ledger: "main", Account: "wallet:a"}},
 		"ListHolds":     {&khatav1.ListHoldsRequest{Ledger: "main", Account: "wallet:a"}},
+		"ClosePeriod": {&khatav1.ClosePeriodRequest{
+			Ledger: "main", ClosedBefore: &timestamppb.Timestamp{Seconds: 1_780_000_000}, Zone: "Asia/Dhaka", Reason: "it is over",
+		}},
+		"ReopenPeriod": {&khatav1.ReopenPeriodRequest{
+			Ledger: "main", ClosedBefore: &timestamppb.Timestamp{Seconds: 1_770_000_000}, Zone: "Asia/Dhaka", Reason: "a late invoice",
+		}},
+		"ListPeriodChanges": {&khatav1.ListPeriodChangesRequest{Ledger: "main"}},
 	}
 }
 

@@ -26,6 +26,15 @@ type holdToken struct {
 	Sequence int64            `json:"s"`
 }
 
+type statementToken struct {
+	Account ledger.AccountID `json:"a"`
+	Before  int64            `json:"b"`
+}
+
+type periodToken struct {
+	Sequence int64 `json:"s"`
+}
+
 func writeToken(token any) string {
 	text, err := json.Marshal(token)
 	if err != nil {

@@ -54,8 +54,8 @@ type try struct {
 	origins map[ledger.TransferID]*ledger.Transfer
 	// funds are the accounts whose funds are read whatever their rules.
 	funds []string
-	// timed is whether a deadline is judged.
-	timed bool
+	// timed is whether a deadline is judged, and dated whether an effective_at is.
+	timed, dated bool
 	// rides are the hooks of the batch, and out the requests that they took out of it.
 	rides []ride
 	out   map[int]bool
@@ -108,6 +108,7 @@ func (t *try) look() {
 		if i.call != nil {
 			t.lookUp = true // All or nothing cannot be judged one by one.
 		}
+		t.dated = t.dated || i.spec.EffectiveAt != nil
 		if i.spec.Terms == nil {
 			continue
 		}
@@ -208,6 +209,7 @@ type loaded struct {
 	steps   []dbsqlc.StepsOfRow
 	funds   []dbsqlc.BalancesAtRow
 	now     []time.Time
+	closed  []*time.Time // before when the books are closed, if they ever were
 }
 
 // lockAndLoad takes the gate, locks the serialised accounts, and then reads what deciding needs and the chart does not have.
@@ -314,6 +316,12 @@ func (t *try) load(first bool) (*loaded, error) {
 			return err
 		})
 	}
+	if t.dated {
+		b.Queue(dbsqlc.PeriodInForce, t.book.id).Query(func(rows pgx.Rows) (err error) {
+			l.closed, err = pgx.CollectRows(rows, pgx.RowTo[*time.Time])
+			return err
+		})
+	}
 	if err := t.trip(b); err != nil {
 		return nil, fmt.Errorf("lock and read: %w", err)
 	}
@@ -417,6 +425,9 @@ func (t *try) enter(l *loaded, started time.Time, through int64) {
 	}
 	if len(l.now) > 0 {
 		t.books.SetClock(l.now[0])
+	}
+	if len(l.closed) > 0 && l.closed[0] != nil {
+		t.books.SetClosedBefore(*l.closed[0])
 	}
 	if len(learnt) > 0 {
 		t.chart.learn(started, through, learnt)

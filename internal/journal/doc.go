@@ -11,8 +11,8 @@
 //  1. the gate of the ledger, shared
 //  2. row locks on the serialised accounts of the batch, in the order of their ids
 //  3. whether any account has changed; the rules and balances of those that are not remembered (chart.go), and, where some
-//     were sent twice of late, the transfers that have these ids already; all of it again, from the locks on, where an account
-//     has changed or has come into being meanwhile
+//     were sent twice of late, the transfers that have these ids already; where one has a value date, how far the books are
+//     closed; all of it again, from the locks on, where an account has changed or has come into being meanwhile
 //  4. ledger.Books decides, in the order of arrival
 //  5. one INSERT of what was newly decided, refusals included; it draws the numbers
 //  6. COMMIT
@@ -28,8 +28,8 @@
 // # The gate
 //
 // The gate of a ledger is an advisory lock. Posting holds it shared, so posters never wait for one another at it; a change of
-// an account's rules holds it alone. Numbers are drawn while it is held, and so it also tells which numbers can still
-// become visible: see horizon. A trigger takes it for whoever inserts a transfer without it.
+// an account's rules, or of how far the books are closed (closing.go), holds it alone. Numbers are drawn while it is held, and so
+// it also tells which numbers can still become visible: see horizon. A trigger takes it for whoever inserts a transfer without it.
 //
 // # How a balance is computed
 //

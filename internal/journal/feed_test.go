@@ -84,6 +84,8 @@ func TestFeed_WhatThereIs(t *testing.T) {
 			_, err := b.UpdateAccount(ctx, "local", main, "cash", ledger.AccountUpdate{Name: &name, Frozen: &frozen})
 			return err
 		},
+		// Its number is a gap to those who read by number.
+		func() error { b.closePeriod(t, month(2)); return nil },
 		func() error {
 			b.account(t, "spare", ledger.Expense, "BDT", nil)
 			_, err := b.UpdateAccount(ctx, "local", main, "spare", ledger.AccountUpdate{Closed: &closed})
@@ -109,6 +111,7 @@ func TestFeed_WhatThereIs(t *testing.T) {
 			t.Errorf("in windows of %d (-want +got):\n%s", window, diff)
 		}
 	}
+	b.closePeriod(t, month(3))
 	unread, err := b.Feed().Unread(ctx, nil)
 	if err != nil || len(unread) != 1 || unread[0].Ledger != main {
 		t.Errorf("unread: %v, %v", unread, err)

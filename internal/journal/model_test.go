@@ -77,6 +77,8 @@ type machine struct {
 	ledger  ledger.Name
 	model   *ledgertest.Model
 	firsts  map[string]*ledger.Transfer
+	// closings are the changes of closed periods that the model knows.
+	closings map[int64]bool
 	// past are accounts as the model had them once it knew everything up to a number.
 	past []pastAccounts
 	// log is that of the test: what goes wrong once and not again, rapid does not tell.
@@ -94,7 +96,7 @@ type pastAccounts struct {
 }
 
 func (m *machine) start(t *rapid.T) {
-	m.firsts = map[string]*ledger.Transfer{}
+	m.firsts, m.closings = map[string]*ledger.Transfer{}, map[int64]bool{}
 	if _, err := m.servers[0].CreateLedger(m.ctx, "local", m.ledger); err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +128,9 @@ type operation struct {
 	results []journal.PostResult
 	// expire runs the job that expires holds.
 	expire bool
+	// Of a period that is closed, or opened with a reason; and the change that was in force then.
+	closing, opening *time.Time
+	closed           *ledger.PeriodChange
 	// Of an update.
 	account ledger.AccountID
 	update  ledger.AccountUpdate
@@ -140,6 +145,7 @@ type fact struct {
 	// mates are what came before the culprit of an atomic call in it.
 	mates  []ledger.TransferSpec
 	update *operation
+	closed *ledger.PeriodChange
 }
 
 func (m *machine) concurrently(t *rapid.T) {
@@ -177,7 +183,15 @@ func (m *machine) concurrently(t *rapid.T) {
 
 func (m *machine) draw(t *rapid.T) *operation {
 	op := &operation{server: rapid.IntRange(0, 1).Draw(t, "server")}
-	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	switch rapid.IntRange(0, 13).Draw(t, "kind") {
+	case 12:
+		at := month(time.Month(rapid.IntRange(1, 6).Draw(t, "closed before")))
+		op.closing = &at
+		return op
+	case 13:
+		at := month(time.Month(rapid.IntRange(1, 6).Draw(t, "open from")))
+		op.opening = &at
+		return op
 	case 0, 1:
 		op.account = rapid.SampledFrom(modelAccounts).Draw(t, "account").ID
 		op.update = drawUpdate(t)
@@ -232,6 +246,9 @@ func (m *machine) drawSpec(t *rapid.T) ledger.TransferSpec {
 		m.drawEntries(t, &spec, kind)
 	default:
 		m.drawStep(t, &spec, kind)
+	}
+	if spec.Kind().Moves() && rapid.IntRange(0, 3).Draw(t, "dated") == 0 {
+		spec = dated(spec, month(time.Month(rapid.IntRange(1, 6).Draw(t, "effective at"))))
 	}
 	return spec
 }
@@ -320,6 +337,12 @@ func (m *machine) run(op *operation) {
 	switch {
 	case op.expire:
 		op.err = server.ExpireHolds(m.ctx)
+	case op.closing != nil:
+		var change ledger.PeriodChange
+		change, _, op.err = server.ClosePeriod(m.ctx, "local", m.ledger, ledger.PeriodClose{Before: *op.closing})
+		op.closed = &change
+	case op.opening != nil:
+		op.closed, _, op.err = server.ReopenPeriod(m.ctx, "local", m.ledger, ledger.PeriodReopen{Before: op.opening, Reason: "because"})
 	case op.specs == nil:
 		op.after, op.err = server.UpdateAccount(m.ctx, "local", m.ledger, op.account, op.update)
 	case op.atomic:
@@ -344,6 +367,15 @@ func (m *machine) facts(t *rapid.T, ops []*operation, before map[ledger.AccountI
 		case op.expire:
 			if op.err != nil {
 				m.fatalf(t, "expire: %v", op.err)
+			}
+			continue
+		case op.closing != nil || op.opening != nil:
+			if op.err != nil {
+				m.fatalf(t, "close or open a period: %v", op.err)
+			}
+			if op.closed != nil && !m.closings[op.closed.Sequence] {
+				m.closings[op.closed.Sequence] = true
+				add(fact{sequence: op.closed.Sequence, closed: op.closed})
 			}
 			continue
 		case op.specs == nil:
@@ -389,6 +421,20 @@ func (m *machine) expired(t *rapid.T) []*ledger.Transfer {
 
 // tell tells the model of one fact, and checks that it would have decided the same.
 func (m *machine) tell(t *rapid.T, f fact) {
+	if f.closed != nil {
+		var before, after time.Time
+		if f.closed.Previous != nil {
+			before = *f.closed.Previous
+		}
+		if f.closed.ClosedBefore != nil {
+			after = *f.closed.ClosedBefore
+		}
+		if !before.Equal(m.model.ClosedBefore) {
+			m.fatalf(t, "at %d the books are said to have been closed before %s, the model says %s", f.sequence, before, m.model.ClosedBefore)
+		}
+		m.model.ClosedBefore = after
+		return
+	}
 	if f.update != nil {
 		// The state that was answered, not the one that was asked for: a request that changed nothing answers with the
 		// version of the change before it.
@@ -483,6 +529,9 @@ func (m *machine) culprit(t *rapid.T, f fact, r ledgertest.ModelRequest, got str
 
 func modelRequest(spec ledger.TransferSpec) ledgertest.ModelRequest {
 	r := ledgertest.ModelRequest{Kind: string(spec.Kind()), Note: spec.Description, Origin: string(spec.Origin())}
+	if spec.EffectiveAt != nil {
+		r.Effective = *spec.EffectiveAt
+	}
 	if r.Origin == "" {
 		r.Entries = modelEntries(spec.Entries)
 	}
@@ -528,7 +577,7 @@ func modelEntries(list []ledger.Entry) []ledgertest.ModelEntry {
 
 // judge checks what each request was told, once the model knows all.
 func (m *machine) judge(t *rapid.T, op *operation, alone bool) {
-	if op.expire {
+	if op.expire || op.closing != nil || op.opening != nil {
 		return
 	}
 	if op.specs == nil {

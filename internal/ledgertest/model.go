@@ -10,8 +10,10 @@ import (
 // Model is a ledger as one would write it on a napkin: one thing at a time, whole minor units, everything in memory. It is
 // told what happened in the order of the sequence, and says what should have happened.
 type Model struct {
-	accounts  map[string]*ModelAccount
-	transfers map[string]*ModelTransfer
+	// ClosedBefore is the time before which the books are closed; zero is not at all.
+	ClosedBefore time.Time
+	accounts     map[string]*ModelAccount
+	transfers    map[string]*ModelTransfer
 }
 
 // ModelAccount is an account of the model.
@@ -42,6 +44,8 @@ type ModelRequest struct {
 	Kind    string
 	Entries []ModelEntry
 	Note    string
+	// Effective is the value date; zero is none.
+	Effective time.Time
 	// Origin is what a step is of.
 	Origin string
 	// Amount is that of a capture or refund; 0 is all that is left.
@@ -86,6 +90,7 @@ func NewModel() *Model {
 // Clone copies the model.
 func (m *Model) Clone() *Model {
 	c := NewModel()
+	c.ClosedBefore = m.ClosedBefore
 	for id, a := range m.accounts {
 		account := *a
 		c.accounts[id] = &account
@@ -240,7 +245,7 @@ func (m *Model) judge(t *ModelTransfer, at time.Time, moved []ModelEntry) string
 		case amount > o.Left:
 			return "CAPTURE_EXCEEDS_HOLD"
 		}
-		return m.shut(t.Moved)
+		return m.shut(t)
 	case "reversal":
 		t.Moved = nil
 		for _, e := range o.Moved {
@@ -271,7 +276,7 @@ func (m *Model) judge(t *ModelTransfer, at time.Time, moved []ModelEntry) string
 			return fault
 		}
 	}
-	if shut := m.shut(t.Moved); shut != "posted" {
+	if shut := m.shut(t); shut != "posted" {
 		return shut
 	}
 	for _, c := range t.Conditions {
@@ -326,9 +331,9 @@ func (t *ModelTransfer) divided(moved []ModelEntry, amount int64) string {
 	return ""
 }
 
-// shut is the first reason why an account takes no such entry; "posted" if all do.
-func (m *Model) shut(entries []ModelEntry) string {
-	for _, e := range entries {
+// shut is the first reason why an account takes no such entry, or else the period no transfer; "posted" if all do.
+func (m *Model) shut(t *ModelTransfer) string {
+	for _, e := range t.Moved {
 		side := "debit"
 		if e.Signed < 0 {
 			side = "credit"
@@ -340,6 +345,9 @@ func (m *Model) shut(entries []ModelEntry) string {
 		if slices.Contains(a.Frozen, side) {
 			return "ACCOUNT_FROZEN"
 		}
+	}
+	if !t.Effective.IsZero() && t.Effective.Before(m.ClosedBefore) {
+		return "PERIOD_CLOSED"
 	}
 	return "posted"
 }
@@ -399,7 +407,7 @@ func (r ModelRequest) key() string {
 	}
 	slices.Sort(entries)
 	slices.Sort(conditions)
-	return fmt.Sprint(r.Kind, entries, r.Note, r.Origin, r.Amount, r.KeepOpen, r.Deadline.UnixMicro(), r.Expected, r.AtMost, conditions)
+	return fmt.Sprint(r.Kind, entries, r.Note, r.Effective.UnixMicro(), r.Origin, r.Amount, r.KeepOpen, r.Deadline.UnixMicro(), r.Expected, r.AtMost, conditions)
 }
 
 func value(n *int64) string {

@@ -120,6 +120,7 @@ var statuses = map[ledger.Code]kindOf{
 	ledger.CodeCeilingExceeded:    {http.StatusUnprocessableEntity, "The wallet would hold more than it may"},
 	ledger.CodeAccountClosed:      {http.StatusUnprocessableEntity, "The wallet is closed"},
 	ledger.CodeAccountFrozen:      {http.StatusUnprocessableEntity, "The wallet is frozen"},
+	ledger.CodePeriodClosed:       {http.StatusUnprocessableEntity, "The books are closed for that time"},
 	ledger.CodeConditionFailed:    {http.StatusUnprocessableEntity, "A condition does not hold"},
 	ledger.CodeHoldEnded:          {http.StatusUnprocessableEntity, "The hold has ended"},
 	ledger.CodeHoldExpired:        {http.StatusUnprocessableEntity, "The hold has expired"},

@@ -1754,7 +1754,7 @@ type NewTransfer struct {
 	Currency string `protobuf:"bytes,5,opt,name=currency" json:"currency,omitempty"`
 	// 2 to 1,000. The debits and credits of each currency must be equal.
 	Entries []*Entry `protobuf:"bytes,6,rep,name=entries" json:"entries,omitempty"`
-	// The value date, to the microsecond.
+	// The value date, to the microsecond. In a period that is closed the transfer is refused with PERIOD_CLOSED.
 	EffectiveAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=effective_at,json=effectiveAt" json:"effective_at,omitempty"`
 	// At most 1,024 bytes.
 	Description string `protobuf:"bytes,8,opt,name=description" json:"description,omitempty"`
@@ -2389,7 +2389,7 @@ type TransferResult struct {
 	Outcome    Outcome                `protobuf:"varint,2,opt,name=outcome,enum=khata.v1.Outcome" json:"outcome,omitempty"`
 	// Why it was refused, such as INSUFFICIENT_FUNDS; docs/api.md has all reasons. Empty when posted.
 	Reason string `protobuf:"bytes,3,opt,name=reason" json:"reason,omitempty"`
-	// The account that the reason is about; empty where it is about the hold or the original.
+	// The account that the reason is about; empty where it is about the hold, the original or the effective_at.
 	ReasonAccount string `protobuf:"bytes,4,opt,name=reason_account,json=reasonAccount" json:"reason_account,omitempty"`
 	// The place in the order of decision; one counter per database, with gaps.
 	Sequence int64 `protobuf:"varint,5,opt,name=sequence" json:"sequence,omitempty"`
@@ -4111,6 +4111,487 @@ func (x *ListEntriesResponse) GetNextPageToken() string {
 	return ""
 }
 
+// A change of how far the books of a ledger are closed.
+type PeriodChange struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ledger string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
+	// The place in the order of decision, from the same counter as that of transfers: those with a higher one were judged by this change.
+	Sequence int64 `protobuf:"varint,2,opt,name=sequence" json:"sequence,omitempty"`
+	// No transfer takes effect before this time any more. Absent: the books are open altogether.
+	ClosedBefore *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=closed_before,json=closedBefore" json:"closed_before,omitempty"`
+	// Before which time they were closed until then. Absent: they were open altogether.
+	PreviousClosedBefore *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=previous_closed_before,json=previousClosedBefore" json:"previous_closed_before,omitempty"`
+	// The zone in which the time was given, such as "Asia/Dhaka".
+	Zone   string `protobuf:"bytes,5,opt,name=zone" json:"zone,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason" json:"reason,omitempty"`
+	// Who asked for it.
+	Caller string `protobuf:"bytes,7,opt,name=caller" json:"caller,omitempty"`
+	// The database's clock at the change.
+	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_at,json=changedAt" json:"changed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeriodChange) Reset() {
+	*x = PeriodChange{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeriodChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeriodChange) ProtoMessage() {}
+
+func (x *PeriodChange) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeriodChange.ProtoReflect.Descriptor instead.
+func (*PeriodChange) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *PeriodChange) GetLedger() string {
+	if x != nil {
+		return x.Ledger
+	}
+	return ""
+}
+
+func (x *PeriodChange) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *PeriodChange) GetClosedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosedBefore
+	}
+	return nil
+}
+
+func (x *PeriodChange) GetPreviousClosedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PreviousClosedBefore
+	}
+	return nil
+}
+
+func (x *PeriodChange) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *PeriodChange) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PeriodChange) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *PeriodChange) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+type ClosePeriodRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ledger string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
+	// The first moment that stays open, to the microsecond: that of the new month, say. It cannot be later than the database's clock.
+	ClosedBefore *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=closed_before,json=closedBefore" json:"closed_before,omitempty"`
+	// The zone in which the time is told to people, a name of the IANA database; empty is UTC.
+	Zone string `protobuf:"bytes,3,opt,name=zone" json:"zone,omitempty"`
+	// At most 1,024 bytes; may be empty.
+	Reason        string `protobuf:"bytes,4,opt,name=reason" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClosePeriodRequest) Reset() {
+	*x = ClosePeriodRequest{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClosePeriodRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClosePeriodRequest) ProtoMessage() {}
+
+func (x *ClosePeriodRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClosePeriodRequest.ProtoReflect.Descriptor instead.
+func (*ClosePeriodRequest) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ClosePeriodRequest) GetLedger() string {
+	if x != nil {
+		return x.Ledger
+	}
+	return ""
+}
+
+func (x *ClosePeriodRequest) GetClosedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosedBefore
+	}
+	return nil
+}
+
+func (x *ClosePeriodRequest) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *ClosePeriodRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ClosePeriodResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The change in force.
+	Change *PeriodChange `protobuf:"bytes,1,opt,name=change" json:"change,omitempty"`
+	// Whether the books had been closed as far before: nothing was written now.
+	Replayed      bool `protobuf:"varint,2,opt,name=replayed" json:"replayed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClosePeriodResponse) Reset() {
+	*x = ClosePeriodResponse{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClosePeriodResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClosePeriodResponse) ProtoMessage() {}
+
+func (x *ClosePeriodResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClosePeriodResponse.ProtoReflect.Descriptor instead.
+func (*ClosePeriodResponse) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ClosePeriodResponse) GetChange() *PeriodChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *ClosePeriodResponse) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+type ReopenPeriodRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ledger string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
+	// Up to when the books stay closed; or everything is opened. One of the two must be given: a time that was forgotten must not become
+	// everything.
+	ClosedBefore *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=closed_before,json=closedBefore" json:"closed_before,omitempty"`
+	Everything   bool                   `protobuf:"varint,3,opt,name=everything" json:"everything,omitempty"`
+	// As in ClosePeriodRequest.
+	Zone string `protobuf:"bytes,4,opt,name=zone" json:"zone,omitempty"`
+	// Required; at most 1,024 bytes.
+	Reason        string `protobuf:"bytes,5,opt,name=reason" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReopenPeriodRequest) Reset() {
+	*x = ReopenPeriodRequest{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReopenPeriodRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReopenPeriodRequest) ProtoMessage() {}
+
+func (x *ReopenPeriodRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReopenPeriodRequest.ProtoReflect.Descriptor instead.
+func (*ReopenPeriodRequest) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ReopenPeriodRequest) GetLedger() string {
+	if x != nil {
+		return x.Ledger
+	}
+	return ""
+}
+
+func (x *ReopenPeriodRequest) GetClosedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosedBefore
+	}
+	return nil
+}
+
+func (x *ReopenPeriodRequest) GetEverything() bool {
+	if x != nil {
+		return x.Everything
+	}
+	return false
+}
+
+func (x *ReopenPeriodRequest) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *ReopenPeriodRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ReopenPeriodResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The change in force; absent where nothing was ever closed.
+	Change *PeriodChange `protobuf:"bytes,1,opt,name=change" json:"change,omitempty"`
+	// Whether the books had been as open before: nothing was written now.
+	Replayed      bool `protobuf:"varint,2,opt,name=replayed" json:"replayed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReopenPeriodResponse) Reset() {
+	*x = ReopenPeriodResponse{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReopenPeriodResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReopenPeriodResponse) ProtoMessage() {}
+
+func (x *ReopenPeriodResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReopenPeriodResponse.ProtoReflect.Descriptor instead.
+func (*ReopenPeriodResponse) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ReopenPeriodResponse) GetChange() *PeriodChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *ReopenPeriodResponse) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+type ListPeriodChangesRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ledger string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
+	// At most 1,000, which is also the default.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize" json:"page_size,omitempty"`
+	// next_page_token of the page before; empty for the first.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPeriodChangesRequest) Reset() {
+	*x = ListPeriodChangesRequest{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPeriodChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPeriodChangesRequest) ProtoMessage() {}
+
+func (x *ListPeriodChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPeriodChangesRequest.ProtoReflect.Descriptor instead.
+func (*ListPeriodChangesRequest) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *ListPeriodChangesRequest) GetLedger() string {
+	if x != nil {
+		return x.Ledger
+	}
+	return ""
+}
+
+func (x *ListPeriodChangesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListPeriodChangesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListPeriodChangesResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Changes []*PeriodChange        `protobuf:"bytes,1,rep,name=changes" json:"changes,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPeriodChangesResponse) Reset() {
+	*x = ListPeriodChangesResponse{}
+	mi := &file_khata_v1_ledger_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPeriodChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPeriodChangesResponse) ProtoMessage() {}
+
+func (x *ListPeriodChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_khata_v1_ledger_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPeriodChangesResponse.ProtoReflect.Descriptor instead.
+func (*ListPeriodChangesResponse) Descriptor() ([]byte, []int) {
+	return file_khata_v1_ledger_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ListPeriodChangesResponse) GetChanges() []*PeriodChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *ListPeriodChangesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_khata_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_khata_v1_ledger_proto_rawDesc = "" +
@@ -4405,7 +4886,44 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x1a\n" +
 	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x120\n" +
 	"\aentries\x18\x03 \x03(\v2\x16.khata.v1.AccountEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken*\xac\x01\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"\xd4\x02\n" +
+	"\fPeriodChange\x12\x16\n" +
+	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12?\n" +
+	"\rclosed_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fclosedBefore\x12P\n" +
+	"\x16previous_closed_before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x14previousClosedBefore\x12\x12\n" +
+	"\x04zone\x18\x05 \x01(\tR\x04zone\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06caller\x18\a \x01(\tR\x06caller\x129\n" +
+	"\n" +
+	"changed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\x99\x01\n" +
+	"\x12ClosePeriodRequest\x12\x16\n" +
+	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12?\n" +
+	"\rclosed_before\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fclosedBefore\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"a\n" +
+	"\x13ClosePeriodResponse\x12.\n" +
+	"\x06change\x18\x01 \x01(\v2\x16.khata.v1.PeriodChangeR\x06change\x12\x1a\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xba\x01\n" +
+	"\x13ReopenPeriodRequest\x12\x16\n" +
+	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12?\n" +
+	"\rclosed_before\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fclosedBefore\x12\x1e\n" +
+	"\n" +
+	"everything\x18\x03 \x01(\bR\n" +
+	"everything\x12\x12\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"b\n" +
+	"\x14ReopenPeriodResponse\x12.\n" +
+	"\x06change\x18\x01 \x01(\v2\x16.khata.v1.PeriodChangeR\x06change\x12\x1a\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"n\n" +
+	"\x18ListPeriodChangesRequest\x12\x16\n" +
+	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"u\n" +
+	"\x19ListPeriodChangesResponse\x120\n" +
+	"\achanges\x18\x01 \x03(\v2\x16.khata.v1.PeriodChangeR\achanges\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xac\x01\n" +
 	"\vAccountType\x12\x1c\n" +
 	"\x18ACCOUNT_TYPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ACCOUNT_TYPE_ASSET\x10\x01\x12\x1a\n" +
@@ -4445,7 +4963,7 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\x0fHOLD_STATE_OPEN\x10\x01\x12\x17\n" +
 	"\x13HOLD_STATE_CAPTURED\x10\x02\x12\x15\n" +
 	"\x11HOLD_STATE_VOIDED\x10\x03\x12\x16\n" +
-	"\x12HOLD_STATE_EXPIRED\x10\x042\xff\t\n" +
+	"\x12HOLD_STATE_EXPIRED\x10\x042\xf8\v\n" +
 	"\rLedgerService\x12M\n" +
 	"\fCreateLedger\x12\x1d.khata.v1.CreateLedgerRequest\x1a\x1e.khata.v1.CreateLedgerResponse\x12J\n" +
 	"\vListLedgers\x12\x1c.khata.v1.ListLedgersRequest\x1a\x1d.khata.v1.ListLedgersResponse\x12Y\n" +
@@ -4464,7 +4982,10 @@ const file_khata_v1_ledger_proto_rawDesc = "" +
 	"\n" +
 	"GetBalance\x12\x1b.khata.v1.GetBalanceRequest\x1a\x1c.khata.v1.GetBalanceResponse\x12J\n" +
 	"\vGetBalances\x12\x1c.khata.v1.GetBalancesRequest\x1a\x1d.khata.v1.GetBalancesResponse\x12J\n" +
-	"\vListEntries\x12\x1c.khata.v1.ListEntriesRequest\x1a\x1d.khata.v1.ListEntriesResponseB=Z4github.com/khata-ledger/khata/proto/khata/v1;khatav1\x92\x03\x04\b\x02 \x03b\beditionsp\xe8\a"
+	"\vListEntries\x12\x1c.khata.v1.ListEntriesRequest\x1a\x1d.khata.v1.ListEntriesResponse\x12J\n" +
+	"\vClosePeriod\x12\x1c.khata.v1.ClosePeriodRequest\x1a\x1d.khata.v1.ClosePeriodResponse\x12M\n" +
+	"\fReopenPeriod\x12\x1d.khata.v1.ReopenPeriodRequest\x1a\x1e.khata.v1.ReopenPeriodResponse\x12\\\n" +
+	"\x11ListPeriodChanges\x12\".khata.v1.ListPeriodChangesRequest\x1a#.khata.v1.ListPeriodChangesResponseB=Z4github.com/khata-ledger/khata/proto/khata/v1;khatav1\x92\x03\x04\b\x02 \x03b\beditionsp\xe8\a"
 
 var (
 	file_khata_v1_ledger_proto_rawDescOnce sync.Once
@@ -4479,72 +5000,79 @@ func file_khata_v1_ledger_proto_rawDescGZIP() []byte {
 }
 
 var file_khata_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_khata_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_khata_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_khata_v1_ledger_proto_goTypes = []any{
-	(AccountType)(0),                 // 0: khata.v1.AccountType
-	(Frozen)(0),                      // 1: khata.v1.Frozen
-	(Direction)(0),                   // 2: khata.v1.Direction
-	(RefundReason)(0),                // 3: khata.v1.RefundReason
-	(Outcome)(0),                     // 4: khata.v1.Outcome
-	(HoldState)(0),                   // 5: khata.v1.HoldState
-	(*Ledger)(nil),                   // 6: khata.v1.Ledger
-	(*CreateLedgerRequest)(nil),      // 7: khata.v1.CreateLedgerRequest
-	(*CreateLedgerResponse)(nil),     // 8: khata.v1.CreateLedgerResponse
-	(*ListLedgersRequest)(nil),       // 9: khata.v1.ListLedgersRequest
-	(*ListLedgersResponse)(nil),      // 10: khata.v1.ListLedgersResponse
-	(*Currency)(nil),                 // 11: khata.v1.Currency
-	(*RegisterCurrencyRequest)(nil),  // 12: khata.v1.RegisterCurrencyRequest
-	(*RegisterCurrencyResponse)(nil), // 13: khata.v1.RegisterCurrencyResponse
-	(*ListCurrenciesRequest)(nil),    // 14: khata.v1.ListCurrenciesRequest
-	(*ListCurrenciesResponse)(nil),   // 15: khata.v1.ListCurrenciesResponse
-	(*Account)(nil),                  // 16: khata.v1.Account
-	(*NewAccount)(nil),               // 17: khata.v1.NewAccount
-	(*CreateAccountRequest)(nil),     // 18: khata.v1.CreateAccountRequest
-	(*CreateAccountResponse)(nil),    // 19: khata.v1.CreateAccountResponse
-	(*CreateAccountsRequest)(nil),    // 20: khata.v1.CreateAccountsRequest
-	(*CreateAccountsResponse)(nil),   // 21: khata.v1.CreateAccountsResponse
-	(*GetAccountRequest)(nil),        // 22: khata.v1.GetAccountRequest
-	(*GetAccountResponse)(nil),       // 23: khata.v1.GetAccountResponse
-	(*ListAccountsRequest)(nil),      // 24: khata.v1.ListAccountsRequest
-	(*ListAccountsResponse)(nil),     // 25: khata.v1.ListAccountsResponse
-	(*UpdateAccountRequest)(nil),     // 26: khata.v1.UpdateAccountRequest
-	(*UpdateAccountResponse)(nil),    // 27: khata.v1.UpdateAccountResponse
-	(*Entry)(nil),                    // 28: khata.v1.Entry
-	(*NewTransfer)(nil),              // 29: khata.v1.NewTransfer
-	(*Hold)(nil),                     // 30: khata.v1.Hold
-	(*Capture)(nil),                  // 31: khata.v1.Capture
-	(*Void)(nil),                     // 32: khata.v1.Void
-	(*Refund)(nil),                   // 33: khata.v1.Refund
-	(*Reversal)(nil),                 // 34: khata.v1.Reversal
-	(*Expiry)(nil),                   // 35: khata.v1.Expiry
-	(*Condition)(nil),                // 36: khata.v1.Condition
-	(*TransferResult)(nil),           // 37: khata.v1.TransferResult
-	(*PostTransferRequest)(nil),      // 38: khata.v1.PostTransferRequest
-	(*PostTransferResponse)(nil),     // 39: khata.v1.PostTransferResponse
-	(*PostTransfersRequest)(nil),     // 40: khata.v1.PostTransfersRequest
-	(*PostTransfersResponse)(nil),    // 41: khata.v1.PostTransfersResponse
-	(*PostTransfersResult)(nil),      // 42: khata.v1.PostTransfersResult
-	(*Transfer)(nil),                 // 43: khata.v1.Transfer
-	(*Progress)(nil),                 // 44: khata.v1.Progress
-	(*GetTransferRequest)(nil),       // 45: khata.v1.GetTransferRequest
-	(*GetTransferResponse)(nil),      // 46: khata.v1.GetTransferResponse
-	(*ListHoldsRequest)(nil),         // 47: khata.v1.ListHoldsRequest
-	(*OpenHold)(nil),                 // 48: khata.v1.OpenHold
-	(*ListHoldsResponse)(nil),        // 49: khata.v1.ListHoldsResponse
-	(*Balance)(nil),                  // 50: khata.v1.Balance
-	(*GetBalanceRequest)(nil),        // 51: khata.v1.GetBalanceRequest
-	(*GetBalanceResponse)(nil),       // 52: khata.v1.GetBalanceResponse
-	(*GetBalancesRequest)(nil),       // 53: khata.v1.GetBalancesRequest
-	(*GetBalancesResponse)(nil),      // 54: khata.v1.GetBalancesResponse
-	(*ListEntriesRequest)(nil),       // 55: khata.v1.ListEntriesRequest
-	(*AccountEntry)(nil),             // 56: khata.v1.AccountEntry
-	(*ListEntriesResponse)(nil),      // 57: khata.v1.ListEntriesResponse
-	(*timestamppb.Timestamp)(nil),    // 58: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 59: google.protobuf.Duration
-	(*status.Status)(nil),            // 60: google.rpc.Status
+	(AccountType)(0),                  // 0: khata.v1.AccountType
+	(Frozen)(0),                       // 1: khata.v1.Frozen
+	(Direction)(0),                    // 2: khata.v1.Direction
+	(RefundReason)(0),                 // 3: khata.v1.RefundReason
+	(Outcome)(0),                      // 4: khata.v1.Outcome
+	(HoldState)(0),                    // 5: khata.v1.HoldState
+	(*Ledger)(nil),                    // 6: khata.v1.Ledger
+	(*CreateLedgerRequest)(nil),       // 7: khata.v1.CreateLedgerRequest
+	(*CreateLedgerResponse)(nil),      // 8: khata.v1.CreateLedgerResponse
+	(*ListLedgersRequest)(nil),        // 9: khata.v1.ListLedgersRequest
+	(*ListLedgersResponse)(nil),       // 10: khata.v1.ListLedgersResponse
+	(*Currency)(nil),                  // 11: khata.v1.Currency
+	(*RegisterCurrencyRequest)(nil),   // 12: khata.v1.RegisterCurrencyRequest
+	(*RegisterCurrencyResponse)(nil),  // 13: khata.v1.RegisterCurrencyResponse
+	(*ListCurrenciesRequest)(nil),     // 14: khata.v1.ListCurrenciesRequest
+	(*ListCurrenciesResponse)(nil),    // 15: khata.v1.ListCurrenciesResponse
+	(*Account)(nil),                   // 16: khata.v1.Account
+	(*NewAccount)(nil),                // 17: khata.v1.NewAccount
+	(*CreateAccountRequest)(nil),      // 18: khata.v1.CreateAccountRequest
+	(*CreateAccountResponse)(nil),     // 19: khata.v1.CreateAccountResponse
+	(*CreateAccountsRequest)(nil),     // 20: khata.v1.CreateAccountsRequest
+	(*CreateAccountsResponse)(nil),    // 21: khata.v1.CreateAccountsResponse
+	(*GetAccountRequest)(nil),         // 22: khata.v1.GetAccountRequest
+	(*GetAccountResponse)(nil),        // 23: khata.v1.GetAccountResponse
+	(*ListAccountsRequest)(nil),       // 24: khata.v1.ListAccountsRequest
+	(*ListAccountsResponse)(nil),      // 25: khata.v1.ListAccountsResponse
+	(*UpdateAccountRequest)(nil),      // 26: khata.v1.UpdateAccountRequest
+	(*UpdateAccountResponse)(nil),     // 27: khata.v1.UpdateAccountResponse
+	(*Entry)(nil),                     // 28: khata.v1.Entry
+	(*NewTransfer)(nil),               // 29: khata.v1.NewTransfer
+	(*Hold)(nil),                      // 30: khata.v1.Hold
+	(*Capture)(nil),                   // 31: khata.v1.Capture
+	(*Void)(nil),                      // 32: khata.v1.Void
+	(*Refund)(nil),                    // 33: khata.v1.Refund
+	(*Reversal)(nil),                  // 34: khata.v1.Reversal
+	(*Expiry)(nil),                    // 35: khata.v1.Expiry
+	(*Condition)(nil),                 // 36: khata.v1.Condition
+	(*TransferResult)(nil),            // 37: khata.v1.TransferResult
+	(*PostTransferRequest)(nil),       // 38: khata.v1.PostTransferRequest
+	(*PostTransferResponse)(nil),      // 39: khata.v1.PostTransferResponse
+	(*PostTransfersRequest)(nil),      // 40: khata.v1.PostTransfersRequest
+	(*PostTransfersResponse)(nil),     // 41: khata.v1.PostTransfersResponse
+	(*PostTransfersResult)(nil),       // 42: khata.v1.PostTransfersResult
+	(*Transfer)(nil),                  // 43: khata.v1.Transfer
+	(*Progress)(nil),                  // 44: khata.v1.Progress
+	(*GetTransferRequest)(nil),        // 45: khata.v1.GetTransferRequest
+	(*GetTransferResponse)(nil),       // 46: khata.v1.GetTransferResponse
+	(*ListHoldsRequest)(nil),          // 47: khata.v1.ListHoldsRequest
+	(*OpenHold)(nil),                  // 48: khata.v1.OpenHold
+	(*ListHoldsResponse)(nil),         // 49: khata.v1.ListHoldsResponse
+	(*Balance)(nil),                   // 50: khata.v1.Balance
+	(*GetBalanceRequest)(nil),         // 51: khata.v1.GetBalanceRequest
+	(*GetBalanceResponse)(nil),        // 52: khata.v1.GetBalanceResponse
+	(*GetBalancesRequest)(nil),        // 53: khata.v1.GetBalancesRequest
+	(*GetBalancesResponse)(nil),       // 54: khata.v1.GetBalancesResponse
+	(*ListEntriesRequest)(nil),        // 55: khata.v1.ListEntriesRequest
+	(*AccountEntry)(nil),              // 56: khata.v1.AccountEntry
+	(*ListEntriesResponse)(nil),       // 57: khata.v1.ListEntriesResponse
+	(*PeriodChange)(nil),              // 58: khata.v1.PeriodChange
+	(*ClosePeriodRequest)(nil),        // 59: khata.v1.ClosePeriodRequest
+	(*ClosePeriodResponse)(nil),       // 60: khata.v1.ClosePeriodResponse
+	(*ReopenPeriodRequest)(nil),       // 61: khata.v1.ReopenPeriodRequest
+	(*ReopenPeriodResponse)(nil),      // 62: khata.v1.ReopenPeriodResponse
+	(*ListPeriodChangesRequest)(nil),  // 63: khata.v1.ListPeriodChangesRequest
+	(*ListPeriodChangesResponse)(nil), // 64: khata.v1.ListPeriodChangesResponse
+	(*timestamppb.Timestamp)(nil),     // 65: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 66: google.protobuf.Duration
+	(*status.Status)(nil),             // 67: google.rpc.Status
 }
 var file_khata_v1_ledger_proto_depIdxs = []int32{
-	58, // 0: khata.v1.Ledger.created_at:type_name -> google.protobuf.Timestamp
+	65, // 0: khata.v1.Ledger.created_at:type_name -> google.protobuf.Timestamp
 	6,  // 1: khata.v1.CreateLedgerResponse.ledger:type_name -> khata.v1.Ledger
 	6,  // 2: khata.v1.ListLedgersResponse.ledgers:type_name -> khata.v1.Ledger
 	11, // 3: khata.v1.RegisterCurrencyRequest.currency:type_name -> khata.v1.Currency
@@ -4552,8 +5080,8 @@ var file_khata_v1_ledger_proto_depIdxs = []int32{
 	11, // 5: khata.v1.ListCurrenciesResponse.currencies:type_name -> khata.v1.Currency
 	0,  // 6: khata.v1.Account.type:type_name -> khata.v1.AccountType
 	1,  // 7: khata.v1.Account.frozen:type_name -> khata.v1.Frozen
-	58, // 8: khata.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	58, // 9: khata.v1.Account.updated_at:type_name -> google.protobuf.Timestamp
+	65, // 8: khata.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	65, // 9: khata.v1.Account.updated_at:type_name -> google.protobuf.Timestamp
 	0,  // 10: khata.v1.NewAccount.type:type_name -> khata.v1.AccountType
 	17, // 11: khata.v1.CreateAccountRequest.account:type_name -> khata.v1.NewAccount
 	16, // 12: khata.v1.CreateAccountResponse.account:type_name -> khata.v1.Account
@@ -4565,31 +5093,31 @@ var file_khata_v1_ledger_proto_depIdxs = []int32{
 	16, // 18: khata.v1.UpdateAccountResponse.account:type_name -> khata.v1.Account
 	2,  // 19: khata.v1.Entry.direction:type_name -> khata.v1.Direction
 	28, // 20: khata.v1.NewTransfer.entries:type_name -> khata.v1.Entry
-	58, // 21: khata.v1.NewTransfer.effective_at:type_name -> google.protobuf.Timestamp
+	65, // 21: khata.v1.NewTransfer.effective_at:type_name -> google.protobuf.Timestamp
 	30, // 22: khata.v1.NewTransfer.hold:type_name -> khata.v1.Hold
 	31, // 23: khata.v1.NewTransfer.capture:type_name -> khata.v1.Capture
 	32, // 24: khata.v1.NewTransfer.void:type_name -> khata.v1.Void
 	33, // 25: khata.v1.NewTransfer.refund:type_name -> khata.v1.Refund
 	34, // 26: khata.v1.NewTransfer.reversal:type_name -> khata.v1.Reversal
 	36, // 27: khata.v1.NewTransfer.conditions:type_name -> khata.v1.Condition
-	58, // 28: khata.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
-	59, // 29: khata.v1.Hold.expires_after:type_name -> google.protobuf.Duration
+	65, // 28: khata.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
+	66, // 29: khata.v1.Hold.expires_after:type_name -> google.protobuf.Duration
 	3,  // 30: khata.v1.Refund.reason:type_name -> khata.v1.RefundReason
 	4,  // 31: khata.v1.TransferResult.outcome:type_name -> khata.v1.Outcome
-	58, // 32: khata.v1.TransferResult.posted_at:type_name -> google.protobuf.Timestamp
+	65, // 32: khata.v1.TransferResult.posted_at:type_name -> google.protobuf.Timestamp
 	50, // 33: khata.v1.TransferResult.balances:type_name -> khata.v1.Balance
 	28, // 34: khata.v1.TransferResult.entries:type_name -> khata.v1.Entry
-	58, // 35: khata.v1.TransferResult.deadline:type_name -> google.protobuf.Timestamp
+	65, // 35: khata.v1.TransferResult.deadline:type_name -> google.protobuf.Timestamp
 	29, // 36: khata.v1.PostTransferRequest.transfer:type_name -> khata.v1.NewTransfer
 	37, // 37: khata.v1.PostTransferResponse.result:type_name -> khata.v1.TransferResult
 	29, // 38: khata.v1.PostTransfersRequest.transfers:type_name -> khata.v1.NewTransfer
 	42, // 39: khata.v1.PostTransfersResponse.results:type_name -> khata.v1.PostTransfersResult
 	37, // 40: khata.v1.PostTransfersResult.result:type_name -> khata.v1.TransferResult
-	60, // 41: khata.v1.PostTransfersResult.error:type_name -> google.rpc.Status
+	67, // 41: khata.v1.PostTransfersResult.error:type_name -> google.rpc.Status
 	4,  // 42: khata.v1.Transfer.outcome:type_name -> khata.v1.Outcome
-	58, // 43: khata.v1.Transfer.posted_at:type_name -> google.protobuf.Timestamp
+	65, // 43: khata.v1.Transfer.posted_at:type_name -> google.protobuf.Timestamp
 	28, // 44: khata.v1.Transfer.entries:type_name -> khata.v1.Entry
-	58, // 45: khata.v1.Transfer.effective_at:type_name -> google.protobuf.Timestamp
+	65, // 45: khata.v1.Transfer.effective_at:type_name -> google.protobuf.Timestamp
 	30, // 46: khata.v1.Transfer.hold:type_name -> khata.v1.Hold
 	31, // 47: khata.v1.Transfer.capture:type_name -> khata.v1.Capture
 	32, // 48: khata.v1.Transfer.void:type_name -> khata.v1.Void
@@ -4597,60 +5125,74 @@ var file_khata_v1_ledger_proto_depIdxs = []int32{
 	34, // 50: khata.v1.Transfer.reversal:type_name -> khata.v1.Reversal
 	35, // 51: khata.v1.Transfer.expiry:type_name -> khata.v1.Expiry
 	36, // 52: khata.v1.Transfer.conditions:type_name -> khata.v1.Condition
-	58, // 53: khata.v1.Transfer.deadline:type_name -> google.protobuf.Timestamp
+	65, // 53: khata.v1.Transfer.deadline:type_name -> google.protobuf.Timestamp
 	5,  // 54: khata.v1.Progress.hold:type_name -> khata.v1.HoldState
 	43, // 55: khata.v1.GetTransferResponse.transfer:type_name -> khata.v1.Transfer
 	44, // 56: khata.v1.GetTransferResponse.progress:type_name -> khata.v1.Progress
 	43, // 57: khata.v1.OpenHold.transfer:type_name -> khata.v1.Transfer
 	44, // 58: khata.v1.OpenHold.progress:type_name -> khata.v1.Progress
 	48, // 59: khata.v1.ListHoldsResponse.holds:type_name -> khata.v1.OpenHold
-	58, // 60: khata.v1.GetBalanceRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
-	58, // 61: khata.v1.GetBalanceRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
+	65, // 60: khata.v1.GetBalanceRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
+	65, // 61: khata.v1.GetBalanceRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
 	50, // 62: khata.v1.GetBalanceResponse.balance:type_name -> khata.v1.Balance
-	58, // 63: khata.v1.GetBalancesRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
-	58, // 64: khata.v1.GetBalancesRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
+	65, // 63: khata.v1.GetBalancesRequest.as_of_posted_at:type_name -> google.protobuf.Timestamp
+	65, // 64: khata.v1.GetBalancesRequest.as_of_effective_at:type_name -> google.protobuf.Timestamp
 	50, // 65: khata.v1.GetBalancesResponse.balances:type_name -> khata.v1.Balance
 	2,  // 66: khata.v1.AccountEntry.direction:type_name -> khata.v1.Direction
-	58, // 67: khata.v1.AccountEntry.posted_at:type_name -> google.protobuf.Timestamp
-	58, // 68: khata.v1.AccountEntry.effective_at:type_name -> google.protobuf.Timestamp
+	65, // 67: khata.v1.AccountEntry.posted_at:type_name -> google.protobuf.Timestamp
+	65, // 68: khata.v1.AccountEntry.effective_at:type_name -> google.protobuf.Timestamp
 	56, // 69: khata.v1.ListEntriesResponse.entries:type_name -> khata.v1.AccountEntry
-	7,  // 70: khata.v1.LedgerService.CreateLedger:input_type -> khata.v1.CreateLedgerRequest
-	9,  // 71: khata.v1.LedgerService.ListLedgers:input_type -> khata.v1.ListLedgersRequest
-	12, // 72: khata.v1.LedgerService.RegisterCurrency:input_type -> khata.v1.RegisterCurrencyRequest
-	14, // 73: khata.v1.LedgerService.ListCurrencies:input_type -> khata.v1.ListCurrenciesRequest
-	18, // 74: khata.v1.LedgerService.CreateAccount:input_type -> khata.v1.CreateAccountRequest
-	20, // 75: khata.v1.LedgerService.CreateAccounts:input_type -> khata.v1.CreateAccountsRequest
-	22, // 76: khata.v1.LedgerService.GetAccount:input_type -> khata.v1.GetAccountRequest
-	24, // 77: khata.v1.LedgerService.ListAccounts:input_type -> khata.v1.ListAccountsRequest
-	26, // 78: khata.v1.LedgerService.UpdateAccount:input_type -> khata.v1.UpdateAccountRequest
-	38, // 79: khata.v1.LedgerService.PostTransfer:input_type -> khata.v1.PostTransferRequest
-	40, // 80: khata.v1.LedgerService.PostTransfers:input_type -> khata.v1.PostTransfersRequest
-	45, // 81: khata.v1.LedgerService.GetTransfer:input_type -> khata.v1.GetTransferRequest
-	47, // 82: khata.v1.LedgerService.ListHolds:input_type -> khata.v1.ListHoldsRequest
-	51, // 83: khata.v1.LedgerService.GetBalance:input_type -> khata.v1.GetBalanceRequest
-	53, // 84: khata.v1.LedgerService.GetBalances:input_type -> khata.v1.GetBalancesRequest
-	55, // 85: khata.v1.LedgerService.ListEntries:input_type -> khata.v1.ListEntriesRequest
-	8,  // 86: khata.v1.LedgerService.CreateLedger:output_type -> khata.v1.CreateLedgerResponse
-	10, // 87: khata.v1.LedgerService.ListLedgers:output_type -> khata.v1.ListLedgersResponse
-	13, // 88: khata.v1.LedgerService.RegisterCurrency:output_type -> khata.v1.RegisterCurrencyResponse
-	15, // 89: khata.v1.LedgerService.ListCurrencies:output_type -> khata.v1.ListCurrenciesResponse
-	19, // 90: khata.v1.LedgerService.CreateAccount:output_type -> khata.v1.CreateAccountResponse
-	21, // 91: khata.v1.LedgerService.CreateAccounts:output_type -> khata.v1.CreateAccountsResponse
-	23, // 92: khata.v1.LedgerService.GetAccount:output_type -> khata.v1.GetAccountResponse
-	25, // 93: khata.v1.LedgerService.ListAccounts:output_type -> khata.v1.ListAccountsResponse
-	27, // 94: khata.v1.LedgerService.UpdateAccount:output_type -> khata.v1.UpdateAccountResponse
-	39, // 95: khata.v1.LedgerService.PostTransfer:output_type -> khata.v1.PostTransferResponse
-	41, // 96: khata.v1.LedgerService.PostTransfers:output_type -> khata.v1.PostTransfersResponse
-	46, // 97: khata.v1.LedgerService.GetTransfer:output_type -> khata.v1.GetTransferResponse
-	49, // 98: khata.v1.LedgerService.ListHolds:output_type -> khata.v1.ListHoldsResponse
-	52, // 99: khata.v1.LedgerService.GetBalance:output_type -> khata.v1.GetBalanceResponse
-	54, // 100: khata.v1.LedgerService.GetBalances:output_type -> khata.v1.GetBalancesResponse
-	57, // 101: khata.v1.LedgerService.ListEntries:output_type -> khata.v1.ListEntriesResponse
-	86, // [86:102] is the sub-list for method output_type
-	70, // [70:86] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	65, // 70: khata.v1.PeriodChange.closed_before:type_name -> google.protobuf.Timestamp
+	65, // 71: khata.v1.PeriodChange.previous_closed_before:type_name -> google.protobuf.Timestamp
+	65, // 72: khata.v1.PeriodChange.changed_at:type_name -> google.protobuf.Timestamp
+	65, // 73: khata.v1.ClosePeriodRequest.closed_before:type_name -> google.protobuf.Timestamp
+	58, // 74: khata.v1.ClosePeriodResponse.change:type_name -> khata.v1.PeriodChange
+	65, // 75: khata.v1.ReopenPeriodRequest.closed_before:type_name -> google.protobuf.Timestamp
+	58, // 76: khata.v1.ReopenPeriodResponse.change:type_name -> khata.v1.PeriodChange
+	58, // 77: khata.v1.ListPeriodChangesResponse.changes:type_name -> khata.v1.PeriodChange
+	7,  // 78: khata.v1.LedgerService.CreateLedger:input_type -> khata.v1.CreateLedgerRequest
+	9,  // 79: khata.v1.LedgerService.ListLedgers:input_type -> khata.v1.ListLedgersRequest
+	12, // 80: khata.v1.LedgerService.RegisterCurrency:input_type -> khata.v1.RegisterCurrencyRequest
+	14, // 81: khata.v1.LedgerService.ListCurrencies:input_type -> khata.v1.ListCurrenciesRequest
+	18, // 82: khata.v1.LedgerService.CreateAccount:input_type -> khata.v1.CreateAccountRequest
+	20, // 83: khata.v1.LedgerService.CreateAccounts:input_type -> khata.v1.CreateAccountsRequest
+	22, // 84: khata.v1.LedgerService.GetAccount:input_type -> khata.v1.GetAccountRequest
+	24, // 85: khata.v1.LedgerService.ListAccounts:input_type -> khata.v1.ListAccountsRequest
+	26, // 86: khata.v1.LedgerService.UpdateAccount:input_type -> khata.v1.UpdateAccountRequest
+	38, // 87: khata.v1.LedgerService.PostTransfer:input_type -> khata.v1.PostTransferRequest
+	40, // 88: khata.v1.LedgerService.PostTransfers:input_type -> khata.v1.PostTransfersRequest
+	45, // 89: khata.v1.LedgerService.GetTransfer:input_type -> khata.v1.GetTransferRequest
+	47, // 90: khata.v1.LedgerService.ListHolds:input_type -> khata.v1.ListHoldsRequest
+	51, // 91: khata.v1.LedgerService.GetBalance:input_type -> khata.v1.GetBalanceRequest
+	53, // 92: khata.v1.LedgerService.GetBalances:input_type -> khata.v1.GetBalancesRequest
+	55, // 93: khata.v1.LedgerService.ListEntries:input_type -> khata.v1.ListEntriesRequest
+	59, // 94: khata.v1.LedgerService.ClosePeriod:input_type -> khata.v1.ClosePeriodRequest
+	61, // 95: khata.v1.LedgerService.ReopenPeriod:input_type -> khata.v1.ReopenPeriodRequest
+	63, // 96: khata.v1.LedgerService.ListPeriodChanges:input_type -> khata.v1.ListPeriodChangesRequest
+	8,  // 97: khata.v1.LedgerService.CreateLedger:output_type -> khata.v1.CreateLedgerResponse
+	10, // 98: khata.v1.LedgerService.ListLedgers:output_type -> khata.v1.ListLedgersResponse
+	13, // 99: khata.v1.LedgerService.RegisterCurrency:output_type -> khata.v1.RegisterCurrencyResponse
+	15, // 100: khata.v1.LedgerService.ListCurrencies:output_type -> khata.v1.ListCurrenciesResponse
+	19, // 101: khata.v1.LedgerService.CreateAccount:output_type -> khata.v1.CreateAccountResponse
+	21, // 102: khata.v1.LedgerService.CreateAccounts:output_type -> khata.v1.CreateAccountsResponse
+	23, // 103: khata.v1.LedgerService.GetAccount:output_type -> khata.v1.GetAccountResponse
+	25, // 104: khata.v1.LedgerService.ListAccounts:output_type -> khata.v1.ListAccountsResponse
+	27, // 105: khata.v1.LedgerService.UpdateAccount:output_type -> khata.v1.UpdateAccountResponse
+	39, // 106: khata.v1.LedgerService.PostTransfer:output_type -> khata.v1.PostTransferResponse
+	41, // 107: khata.v1.LedgerService.PostTransfers:output_type -> khata.v1.PostTransfersResponse
+	46, // 108: khata.v1.LedgerService.GetTransfer:output_type -> khata.v1.GetTransferResponse
+	49, // 109: khata.v1.LedgerService.ListHolds:output_type -> khata.v1.ListHoldsResponse
+	52, // 110: khata.v1.LedgerService.GetBalance:output_type -> khata.v1.GetBalanceResponse
+	54, // 111: khata.v1.LedgerService.GetBalances:output_type -> khata.v1.GetBalancesResponse
+	57, // 112: khata.v1.LedgerService.ListEntries:output_type -> khata.v1.ListEntriesResponse
+	60, // 113: khata.v1.LedgerService.ClosePeriod:output_type -> khata.v1.ClosePeriodResponse
+	62, // 114: khata.v1.LedgerService.ReopenPeriod:output_type -> khata.v1.ReopenPeriodResponse
+	64, // 115: khata.v1.LedgerService.ListPeriodChanges:output_type -> khata.v1.ListPeriodChangesResponse
+	97, // [97:116] is the sub-list for method output_type
+	78, // [78:97] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_khata_v1_ledger_proto_init() }
@@ -4683,7 +5225,7 @@ func file_khata_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_khata_v1_ledger_proto_rawDesc), len(file_khata_v1_ledger_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   52,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,22 +19,25 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	LedgerService_CreateLedger_FullMethodName     = "/khata.v1.LedgerService/CreateLedger"
-	LedgerService_ListLedgers_FullMethodName      = "/khata.v1.LedgerService/ListLedgers"
-	LedgerService_RegisterCurrency_FullMethodName = "/khata.v1.LedgerService/RegisterCurrency"
-	LedgerService_ListCurrencies_FullMethodName   = "/khata.v1.LedgerService/ListCurrencies"
-	LedgerService_CreateAccount_FullMethodName    = "/khata.v1.LedgerService/CreateAccount"
-	LedgerService_CreateAccounts_FullMethodName   = "/khata.v1.LedgerService/CreateAccounts"
-	LedgerService_GetAccount_FullMethodName       = "/khata.v1.LedgerService/GetAccount"
-	LedgerService_ListAccounts_FullMethodName     = "/khata.v1.LedgerService/ListAccounts"
-	LedgerService_UpdateAccount_FullMethodName    = "/khata.v1.LedgerService/UpdateAccount"
-	LedgerService_PostTransfer_FullMethodName     = "/khata.v1.LedgerService/PostTransfer"
-	LedgerService_PostTransfers_FullMethodName    = "/khata.v1.LedgerService/PostTransfers"
-	LedgerService_GetTransfer_FullMethodName      = "/khata.v1.LedgerService/GetTransfer"
-	LedgerService_ListHolds_FullMethodName        = "/khata.v1.LedgerService/ListHolds"
-	LedgerService_GetBalance_FullMethodName       = "/khata.v1.LedgerService/GetBalance"
-	LedgerService_GetBalances_FullMethodName      = "/khata.v1.LedgerService/GetBalances"
-	LedgerService_ListEntries_FullMethodName      = "/khata.v1.LedgerService/ListEntries"
+	LedgerService_CreateLedger_FullMethodName      = "/khata.v1.LedgerService/CreateLedger"
+	LedgerService_ListLedgers_FullMethodName       = "/khata.v1.LedgerService/ListLedgers"
+	LedgerService_RegisterCurrency_FullMethodName  = "/khata.v1.LedgerService/RegisterCurrency"
+	LedgerService_ListCurrencies_FullMethodName    = "/khata.v1.LedgerService/ListCurrencies"
+	LedgerService_CreateAccount_FullMethodName     = "/khata.v1.LedgerService/CreateAccount"
+	LedgerService_CreateAccounts_FullMethodName    = "/khata.v1.LedgerService/CreateAccounts"
+	LedgerService_GetAccount_FullMethodName        = "/khata.v1.LedgerService/GetAccount"
+	LedgerService_ListAccounts_FullMethodName      = "/khata.v1.LedgerService/ListAccounts"
+	LedgerService_UpdateAccount_FullMethodName     = "/khata.v1.LedgerService/UpdateAccount"
+	LedgerService_PostTransfer_FullMethodName      = "/khata.v1.LedgerService/PostTransfer"
+	LedgerService_PostTransfers_FullMethodName     = "/khata.v1.LedgerService/PostTransfers"
+	LedgerService_GetTransfer_FullMethodName       = "/khata.v1.LedgerService/GetTransfer"
+	LedgerService_ListHolds_FullMethodName         = "/khata.v1.LedgerService/ListHolds"
+	LedgerService_GetBalance_FullMethodName        = "/khata.v1.LedgerService/GetBalance"
+	LedgerService_GetBalances_FullMethodName       = "/khata.v1.LedgerService/GetBalances"
+	LedgerService_ListEntries_FullMethodName       = "/khata.v1.LedgerService/ListEntries"
+	LedgerService_ClosePeriod_FullMethodName       = "/khata.v1.LedgerService/ClosePeriod"
+	LedgerService_ReopenPeriod_FullMethodName      = "/khata.v1.LedgerService/ReopenPeriod"
+	LedgerService_ListPeriodChanges_FullMethodName = "/khata.v1.LedgerService/ListPeriodChanges"
 )
 
 // LedgerServiceClient is the client API for LedgerService service.
@@ -91,6 +94,15 @@ type LedgerServiceClient interface {
 	// ListEntries lists the entries of an account with the balance after each. Page by page, every entry comes exactly once,
 	// whatever is posted meanwhile, and those of all transfers acknowledged before the first call are there.
 	ListEntries(ctx context.Context, in *ListEntriesRequest, opts ...grpc.CallOption) (*ListEntriesResponse, error)
+	// ClosePeriod closes the books of the ledger before a time: a transfer whose effective_at is earlier is refused from then on, with
+	// PERIOD_CLOSED. It is decided in one order with the transfers. It never opens anything: where the books are closed as far already, or
+	// further, nothing is written, and the answer is the change in force.
+	ClosePeriod(ctx context.Context, in *ClosePeriodRequest, opts ...grpc.CallOption) (*ClosePeriodResponse, error)
+	// ReopenPeriod opens the books again, from a time on or altogether. It never closes anything: where they are open from then on already,
+	// nothing is written, and the answer is the change in force. What was refused meanwhile stays refused.
+	ReopenPeriod(ctx context.Context, in *ReopenPeriodRequest, opts ...grpc.CallOption) (*ReopenPeriodResponse, error)
+	// ListPeriodChanges lists who closed what when, and opened it again, the last change first: that one is in force.
+	ListPeriodChanges(ctx context.Context, in *ListPeriodChangesRequest, opts ...grpc.CallOption) (*ListPeriodChangesResponse, error)
 }
 
 type ledgerServiceClient struct {
@@ -261,6 +273,36 @@ func (c *ledgerServiceClient) ListEntries(ctx context.Context, in *ListEntriesRe
 	return out, nil
 }
 
+func (c *ledgerServiceClient) ClosePeriod(ctx context.Context, in *ClosePeriodRequest, opts ...grpc.CallOption) (*ClosePeriodResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClosePeriodResponse)
+	err := c.cc.Invoke(ctx, LedgerService_ClosePeriod_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ledgerServiceClient) ReopenPeriod(ctx context.Context, in *ReopenPeriodRequest, opts ...grpc.CallOption) (*ReopenPeriodResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReopenPeriodResponse)
+	err := c.cc.Invoke(ctx, LedgerService_ReopenPeriod_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ledgerServiceClient) ListPeriodChanges(ctx context.Context, in *ListPeriodChangesRequest, opts ...grpc.CallOption) (*ListPeriodChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPeriodChangesResponse)
+	err := c.cc.Invoke(ctx, LedgerService_ListPeriodChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LedgerServiceServer is the server API for LedgerService service.
 // All implementations must embed UnimplementedLedgerServiceServer
 // for forward compatibility.
@@ -315,6 +357,15 @@ type LedgerServiceServer interface {
 	// ListEntries lists the entries of an account with the balance after each. Page by page, every entry comes exactly once,
 	// whatever is posted meanwhile, and those of all transfers acknowledged before the first call are there.
 	ListEntries(context.Context, *ListEntriesRequest) (*ListEntriesResponse, error)
+	// ClosePeriod closes the books of the ledger before a time: a transfer whose effective_at is earlier is refused from then on, with
+	// PERIOD_CLOSED. It is decided in one order with the transfers. It never opens anything: where the books are closed as far already, or
+	// further, nothing is written, and the answer is the change in force.
+	ClosePeriod(context.Context, *ClosePeriodRequest) (*ClosePeriodResponse, error)
+	// ReopenPeriod opens the books again, from a time on or altogether. It never closes anything: where they are open from then on already,
+	// nothing is written, and the answer is the change in force. What was refused meanwhile stays refused.
+	ReopenPeriod(context.Context, *ReopenPeriodRequest) (*ReopenPeriodResponse, error)
+	// ListPeriodChanges lists who closed what when, and opened it again, the last change first: that one is in force.
+	ListPeriodChanges(context.Context, *ListPeriodChangesRequest) (*ListPeriodChangesResponse, error)
 	mustEmbedUnimplementedLedgerServiceServer()
 }
 
@@ -372,6 +423,15 @@ func (UnimplementedLedgerServiceServer) GetBalances(context.Context, *GetBalance
 }
 func (UnimplementedLedgerServiceServer) ListEntries(context.Context, *ListEntriesRequest) (*ListEntriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEntries not implemented")
+}
+func (UnimplementedLedgerServiceServer) ClosePeriod(context.Context, *ClosePeriodRequest) (*ClosePeriodResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClosePeriod not implemented")
+}
+func (UnimplementedLedgerServiceServer) ReopenPeriod(context.Context, *ReopenPeriodRequest) (*ReopenPeriodResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReopenPeriod not implemented")
+}
+func (UnimplementedLedgerServiceServer) ListPeriodChanges(context.Context, *ListPeriodChangesRequest) (*ListPeriodChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPeriodChanges not implemented")
 }
 func (UnimplementedLedgerServiceServer) mustEmbedUnimplementedLedgerServiceServer() {}
 func (UnimplementedLedgerServiceServer) testEmbeddedByValue()                       {}
@@ -682,6 +742,60 @@ func _LedgerService_ListEntries_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LedgerService_ClosePeriod_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClosePeriodRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LedgerServiceServer).ClosePeriod(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LedgerService_ClosePeriod_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LedgerServiceServer).ClosePeriod(ctx, req.(*ClosePeriodRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LedgerService_ReopenPeriod_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReopenPeriodRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LedgerServiceServer).ReopenPeriod(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LedgerService_ReopenPeriod_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LedgerServiceServer).ReopenPeriod(ctx, req.(*ReopenPeriodRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LedgerService_ListPeriodChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPeriodChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LedgerServiceServer).ListPeriodChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LedgerService_ListPeriodChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LedgerServiceServer).ListPeriodChanges(ctx, req.(*ListPeriodChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LedgerService_ServiceDesc is the grpc.ServiceDesc for LedgerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -752,6 +866,18 @@ var LedgerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListEntries",
 			Handler:    _LedgerService_ListEntries_Handler,
+		},
+		{
+			MethodName: "ClosePeriod",
+			Handler:    _LedgerService_ClosePeriod_Handler,
+		},
+		{
+			MethodName: "ReopenPeriod",
+			Handler:    _LedgerService_ReopenPeriod_Handler,
+		},
+		{
+			MethodName: "ListPeriodChanges",
+			Handler:    _LedgerService_ListPeriodChanges_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
