@@ -67,45 +67,29 @@ SELECT r.after::bigint AS after, r.through::bigint AS through
 
 -- name: BalancesByTime :many
 -- The balance of each account over the transfers posted at or before a time: those up to number "base", and of those in the
--- stretches the ones that were. By value date, entries for which the two times lie on different sides are put right. What is held has
--- no value date.
-SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, (b.sum + s.sum + v.sum)::numeric AS sum,
+-- stretches the ones that were; or by value date. What is held has no value date.
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum,
        (h.debit + k.debit)::numeric AS held_debit, (h.credit + k.credit)::numeric AS held_credit,
-       (CASE WHEN @by_value_date::boolean
+       (CASE WHEN n.by_value_date
              THEN greatest((SELECT e.sequence FROM entry e
-                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= @horizon::bigint
+                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= n.horizon
                              ORDER BY e.sequence DESC LIMIT 1),
                            (SELECT e.sequence FROM hold_entry e
-                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= @horizon::bigint
+                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= n.horizon
                              ORDER BY e.sequence DESC LIMIT 1), 0)
-             ELSE greatest(b.version, s.version, h.version, k.version) END)::bigint AS version
-  FROM (SELECT unnest(@account_ids::text[]) AS account_id, @base::bigint AS base) n
+             ELSE greatest(b.version, h.version, k.version) END)::bigint AS version
+  FROM (SELECT unnest(@account_ids::text[]) AS account_id, @base::bigint AS base, @at::timestamptz AS at, @by_value_date::boolean AS by_value_date,
+               @horizon::bigint AS horizon, @afters::bigint[] AS afters, @throughs::bigint[] AS throughs) n
        CROSS JOIN LATERAL (SELECT * FROM account c
                             WHERE c.ledger_id = @ledger_id AND c.account_id = n.account_id OFFSET 0) a
-       CROSS JOIN LATERAL balance_through(a.ledger_id, a.account_no, n.base) AS b (sum, version)
+       CROSS JOIN LATERAL balance_by_time(a.ledger_id, a.account_no, n.at, n.by_value_date, n.horizon, n.base, n.afters, n.throughs) AS b (sum, version)
        CROSS JOIN LATERAL held_through(a.ledger_id, a.account_no, n.base) AS h (debit, credit, version)
        CROSS JOIN LATERAL (
-           SELECT coalesce(sum(e.amount), 0) AS sum, max(e.sequence) AS version
-             FROM (SELECT unnest(@afters::bigint[]) AS after, unnest(@throughs::bigint[]) AS through) r
-                  CROSS JOIN LATERAL (SELECT f.sequence, f.amount FROM entry f
-                                       WHERE f.ledger_id = a.ledger_id AND f.account_no = a.account_no
-                                         AND f.sequence > r.after AND f.sequence <= r.through OFFSET 0) e
-                  CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
-                                       WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
-            WHERE t.posted_at <= @at::timestamptz) s
-       CROSS JOIN LATERAL (
            SELECT coalesce(sum(e.debit), 0) AS debit, coalesce(sum(e.credit), 0) AS credit, max(e.sequence) AS version
-             FROM (SELECT unnest(@afters::bigint[]) AS after, unnest(@throughs::bigint[]) AS through) r
+             FROM (SELECT unnest(n.afters) AS after, unnest(n.throughs) AS through) r
                   CROSS JOIN LATERAL (SELECT f.sequence, f.debit, f.credit FROM hold_entry f
                                        WHERE f.ledger_id = a.ledger_id AND f.account_no = a.account_no
                                          AND f.sequence > r.after AND f.sequence <= r.through OFFSET 0) e
                   CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
                                        WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
-            WHERE t.posted_at <= @at::timestamptz) k
-       CROSS JOIN LATERAL (
-           SELECT CASE WHEN @by_value_date::boolean
-                       THEN (SELECT coalesce(sum(CASE WHEN d.effective_at <= @at::timestamptz THEN d.amount ELSE -d.amount END), 0)
-                               FROM value_dated_entry d
-                              WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no AND d.sequence <= @horizon::bigint
-                                AND (d.effective_at <= @at::timestamptz) <> (d.posted_at <= @at::timestamptz))
-                       ELSE 0 END AS sum) v;
+            WHERE t.posted_at <= n.at) k;

@@ -78,57 +78,42 @@ func (q *Queries) BalancesAt(ctx context.Context, db DBTX, arg BalancesAtParams)
 }
 
 const BalancesByTime = `-- name: BalancesByTime :many
-SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, (b.sum + s.sum + v.sum)::numeric AS sum,
+SELECT a.account_no, a.account_id, a.type, a.currency, a.scale, b.sum::numeric AS sum,
        (h.debit + k.debit)::numeric AS held_debit, (h.credit + k.credit)::numeric AS held_credit,
-       (CASE WHEN $1::boolean
+       (CASE WHEN n.by_value_date
              THEN greatest((SELECT e.sequence FROM entry e
-                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= $2::bigint
+                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= n.horizon
                              ORDER BY e.sequence DESC LIMIT 1),
                            (SELECT e.sequence FROM hold_entry e
-                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= $2::bigint
+                             WHERE e.ledger_id = a.ledger_id AND e.account_no = a.account_no AND e.sequence <= n.horizon
                              ORDER BY e.sequence DESC LIMIT 1), 0)
-             ELSE greatest(b.version, s.version, h.version, k.version) END)::bigint AS version
-  FROM (SELECT unnest($3::text[]) AS account_id, $4::bigint AS base) n
+             ELSE greatest(b.version, h.version, k.version) END)::bigint AS version
+  FROM (SELECT unnest($1::text[]) AS account_id, $2::bigint AS base, $3::timestamptz AS at, $4::boolean AS by_value_date,
+               $5::bigint AS horizon, $6::bigint[] AS afters, $7::bigint[] AS throughs) n
        CROSS JOIN LATERAL (SELECT ledger_id, account_no, account_id, type, currency, scale, name, metadata, floor, serialised, frozen, closed, created_at, version, changed_at, changed_by, ceiling FROM account c
-                            WHERE c.ledger_id = $5 AND c.account_id = n.account_id OFFSET 0) a
-       CROSS JOIN LATERAL balance_through(a.ledger_id, a.account_no, n.base) AS b (sum, version)
+                            WHERE c.ledger_id = $8 AND c.account_id = n.account_id OFFSET 0) a
+       CROSS JOIN LATERAL balance_by_time(a.ledger_id, a.account_no, n.at, n.by_value_date, n.horizon, n.base, n.afters, n.throughs) AS b (sum, version)
        CROSS JOIN LATERAL held_through(a.ledger_id, a.account_no, n.base) AS h (debit, credit, version)
        CROSS JOIN LATERAL (
-           SELECT coalesce(sum(e.amount), 0) AS sum, max(e.sequence) AS version
-             FROM (SELECT unnest($6::bigint[]) AS after, unnest($7::bigint[]) AS through) r
-                  CROSS JOIN LATERAL (SELECT f.sequence, f.amount FROM entry f
-                                       WHERE f.ledger_id = a.ledger_id AND f.account_no = a.account_no
-                                         AND f.sequence > r.after AND f.sequence <= r.through OFFSET 0) e
-                  CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
-                                       WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
-            WHERE t.posted_at <= $8::timestamptz) s
-       CROSS JOIN LATERAL (
            SELECT coalesce(sum(e.debit), 0) AS debit, coalesce(sum(e.credit), 0) AS credit, max(e.sequence) AS version
-             FROM (SELECT unnest($6::bigint[]) AS after, unnest($7::bigint[]) AS through) r
+             FROM (SELECT unnest(n.afters) AS after, unnest(n.throughs) AS through) r
                   CROSS JOIN LATERAL (SELECT f.sequence, f.debit, f.credit FROM hold_entry f
                                        WHERE f.ledger_id = a.ledger_id AND f.account_no = a.account_no
                                          AND f.sequence > r.after AND f.sequence <= r.through OFFSET 0) e
                   CROSS JOIN LATERAL (SELECT u.posted_at FROM transfer u
                                        WHERE u.ledger_id = a.ledger_id AND u.sequence = e.sequence OFFSET 0) t
-            WHERE t.posted_at <= $8::timestamptz) k
-       CROSS JOIN LATERAL (
-           SELECT CASE WHEN $1::boolean
-                       THEN (SELECT coalesce(sum(CASE WHEN d.effective_at <= $8::timestamptz THEN d.amount ELSE -d.amount END), 0)
-                               FROM value_dated_entry d
-                              WHERE d.ledger_id = a.ledger_id AND d.account_no = a.account_no AND d.sequence <= $2::bigint
-                                AND (d.effective_at <= $8::timestamptz) <> (d.posted_at <= $8::timestamptz))
-                       ELSE 0 END AS sum) v
+            WHERE t.posted_at <= n.at) k
 `
 
 type BalancesByTimeParams struct {
-	ByValueDate bool
-	Horizon     int64
 	AccountIds  []string
 	Base        int64
-	LedgerID    int32
+	At          time.Time
+	ByValueDate bool
+	Horizon     int64
 	Afters      []int64
 	Throughs    []int64
-	At          time.Time
+	LedgerID    int32
 }
 
 type BalancesByTimeRow struct {
@@ -144,18 +129,17 @@ type BalancesByTimeRow struct {
 }
 
 // The balance of each account over the transfers posted at or before a time: those up to number "base", and of those in the
-// stretches the ones that were. By value date, entries for which the two times lie on different sides are put right. What is held has
-// no value date.
+// stretches the ones that were; or by value date. What is held has no value date.
 func (q *Queries) BalancesByTime(ctx context.Context, db DBTX, arg BalancesByTimeParams) ([]BalancesByTimeRow, error) {
 	rows, err := db.Query(ctx, BalancesByTime,
-		arg.ByValueDate,
-		arg.Horizon,
 		arg.AccountIds,
 		arg.Base,
-		arg.LedgerID,
+		arg.At,
+		arg.ByValueDate,
+		arg.Horizon,
 		arg.Afters,
 		arg.Throughs,
-		arg.At,
+		arg.LedgerID,
 	)
 	if err != nil {
 		return nil, err

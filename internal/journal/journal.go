@@ -84,6 +84,7 @@ type Journal struct {
 	stop      context.CancelFunc
 	janitor   *janitor
 	snapshots snapshots
+	tallies   *tallies
 	// jobs wait for what runs beside the calls.
 	jobs []func()
 }
@@ -94,14 +95,14 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 	ctx, stop := context.WithCancel(context.Background())
 	j := &Journal{
 		pool: pool, config: config, sql: dbsqlc.New(), log: config.Logger,
-		stop: stop, janitor: newJanitor(),
+		stop: stop, janitor: newJanitor(), tallies: newTallies(),
 	}
 	j.queue = &queue{
 		run: j.runBatch, lines: map[int32]*line{},
 		places: config.Posters, perBook: config.PostersPerLedger, perBookStuck: config.Posters / 2, maxBytes: config.MaxWaiting,
 	}
 	go j.runJanitor(ctx)
-	j.jobs = []func(){j.snapshots.job(j).Start(ctx), j.expiries().Start(ctx)}
+	j.jobs = []func(){j.snapshots.job(j).Start(ctx), j.expiries().Start(ctx), j.tallyJob().Start(ctx)}
 	return j
 }
 
@@ -113,6 +114,12 @@ func (j *Journal) Close() {
 	<-j.janitor.ended
 	for _, wait := range j.jobs {
 		wait()
+	}
+	// What was counted is worth a second, and no more.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := j.writeTallies(ctx); err != nil {
+		j.log.Debug("duplicates that were stopped are not written", "error", err)
 	}
 }
 

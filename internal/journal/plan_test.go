@@ -39,6 +39,8 @@ func TestPlans(t *testing.T) {
 	if results, err := b.Post(t.Context(), "local", main, specs); err != nil || describe(results[n-1]) != "posted" {
 		t.Fatal(results[n-1].Err, err)
 	}
+	b.closePeriod(t, month(2))
+	b.closePeriod(t, month(3))
 	for analyzed := false; !analyzed; {
 		if err := b.pool.QueryRow(t.Context(), `SELECT bool_and(reltuples > 0) FROM pg_class WHERE relname IN ('account', 'transfer', 'entry')`).Scan(&analyzed); err != nil {
 			t.Fatal(err)
@@ -52,6 +54,8 @@ func TestPlans(t *testing.T) {
 		"AccountsLockSerialised": {dbsqlc.AccountsLockSerialised, []any{accountIDs, one}},
 		"AccountsForPosting":     {dbsqlc.AccountsForPosting, []any{accountIDs, one}},
 		"LastAccountChange":      {dbsqlc.LastAccountChange, []any{one}},
+		"PeriodInForce":          {dbsqlc.PeriodInForce, []any{one}},
+		"PeriodChangeList":       {dbsqlc.PeriodChangeList, []any{one, int64(math.MaxInt64), int32(1)}},
 		"EntriesSince":           {dbsqlc.EntriesSince, []any{numbers, numbers, one}},
 		"AccountsByID":           {dbsqlc.AccountsByID, []any{accountIDs, one}},
 		"AccountsAsCreated":      {dbsqlc.AccountsAsCreated, []any{accountIDs, one}},
@@ -63,8 +67,20 @@ func TestPlans(t *testing.T) {
 		"MarkBehind":             {dbsqlc.MarkBehind, []any{one, int64(1)}},
 		"StretchesAround":        {dbsqlc.StretchesAround, []any{one, time.Now(), int64(math.MaxInt64)}},
 		"BalancesByTime": {dbsqlc.BalancesByTime, []any{
-			true, int64(math.MaxInt64), accountIDs, int64(n), one, []int64{int64(n)}, []int64{math.MaxInt64}, time.Now(),
+			accountIDs, int64(n), time.Now(), true, int64(math.MaxInt64), []int64{int64(n)}, []int64{math.MaxInt64}, one,
 		}},
+		"PeriodAccounts": {dbsqlc.PeriodAccounts, []any{
+			one, "", "", "\x7f", "", "", "", int32(10), time.Now().Add(-time.Hour), time.Now(), true, int64(math.MaxInt64), int64(n / 2), int64(n),
+			[]int64{int64(n / 2)}, []int64{int64(n/2 + 10)}, []int64{int64(n)}, []int64{math.MaxInt64}, []int64{int64(n/2 + 10)}, []int64{int64(n)},
+			[]int64{int64(n / 2)}, []int64{int64(n/2 + 10)},
+		}},
+		"PeriodEntries": {dbsqlc.PeriodEntries, []any{
+			numbers, time.Now().Add(-time.Hour), time.Now(), false, int64(math.MaxInt64), one, []time.Time{time.Now()}, []int64{0}, []int64{math.MaxInt64}, int64(0),
+		}},
+		"PeriodDays": {dbsqlc.PeriodDays, []any{
+			numbers, time.Now().Add(-time.Hour), time.Now(), false, int64(math.MaxInt64), one, []time.Time{time.Now()}, []int64{0}, []int64{math.MaxInt64}, int64(0),
+		}},
+		"NewestEntries":    {dbsqlc.NewestEntries, []any{one, int64(1), int64(math.MaxInt64), int64(math.MaxInt64), int16(math.MaxInt16), int32(10)}},
 		"FeedTransfers":    {dbsqlc.FeedTransfers, []any{one, int64(n / 2), int64(math.MaxInt64), int32(10), int64(1 << 20)}},
 		"FeedTransfersAt":  {dbsqlc.FeedTransfersAt, []any{numbers, one}},
 		"FeedChanges":      {dbsqlc.FeedChanges, []any{one, int64(n / 2), int64(math.MaxInt64), int32(10)}},
@@ -88,7 +104,7 @@ func TestPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A sort reads everything, and nothing of it in vain.
-		if found := plans[0].Plan.scanned("account_change"); len(found) > 0 && name == "LastAccountChange" {
+		if found := plans[0].Plan.scanned("account_change", "period_change"); len(found) > 0 && name != "FeedChanges" && name != "LedgersAfter" {
 			t.Errorf("%s reads all of %v:\n%s", name, found, text)
 		}
 		// Half of the accounts asked for are not serialised; that is all that may be read in vain.
@@ -176,7 +192,7 @@ func TestPlans_BalanceIsFlat(t *testing.T) {
 						return []any{[]string{account}, []int64{through}, one}
 					}, 60},
 					{"BalancesByTime", dbsqlc.BalancesByTime, func(account string) []any {
-						return []any{true, through, []string{account}, through - 256, one, []int64{through - 256}, []int64{through}, time.Now()}
+						return []any{[]string{account}, through - 256, time.Now(), true, through, []int64{through - 256}, []int64{through}, one}
 						// The transfers of a stretch are looked up one by one.
 					}, 1300},
 				} {

@@ -145,7 +145,15 @@ func TestRules_UnknownCommitOfChanges(t *testing.T) {
 			if err != nil || !closed.Closed {
 				t.Errorf("%+v %v", closed, err)
 			}
-			if faults.Cuts() != 4 {
+			cut()
+			period, replayed, err := j.ClosePeriod(t.Context(), "local", main, ledger.PeriodClose{Before: month(2)})
+			if err != nil || replayed {
+				t.Errorf("%+v, replayed %t, %v", period, replayed, err)
+			}
+			if list, err := j.PeriodChanges(t.Context(), main, 0, 10); err != nil || len(list) != 1 || list[0].Sequence != period.Sequence {
+				t.Errorf("closed %+v, listed %+v %v", period, list, err)
+			}
+			if faults.Cuts() != 5 {
 				t.Errorf("%d cuts", faults.Cuts())
 			}
 			if got := read[string](t, b.raw(t), `SELECT count(*) || ' states, the last is ' || max(sequence) FROM account_change

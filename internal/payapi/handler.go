@@ -175,6 +175,7 @@ func (a *API) under(w http.ResponseWriter, r *http.Request, who Principal, route
 	}
 	t := newTicket(who.Name, key, fingerprint(r.Method, route, c))
 	given, err := answer(ctx, t, spec)
+	a.countDuplicate(ctx, given, err)
 	if err != nil {
 		return err
 	}
@@ -230,7 +231,19 @@ func again(err error) (answer, error) {
 	}
 	given := found.answer
 	given.replayed = !found.mine
+	given.byKey = given.replayed
 	return given, nil
+}
+
+// countDuplicate notes a duplicate that the key has stopped. One that only the ledger has stopped, the journal counts.
+func (a *API) countDuplicate(ctx context.Context, given answer, err error) {
+	var p *problem
+	switch {
+	case given.byKey:
+		a.config.Journal.CountDuplicates(ctx, a.config.Ledger, journal.KeyGuard, 1, 0)
+	case errors.As(err, &p) && p.Code == codeKeyReused:
+		a.config.Journal.CountDuplicates(ctx, a.config.Ledger, journal.KeyGuard, 0, 1)
+	}
 }
 
 // find finds a payment that the caller may see: its own, or one that its wallets took part in.

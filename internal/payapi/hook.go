@@ -143,6 +143,8 @@ type answer struct {
 	body     []byte
 	number   number
 	replayed bool
+	// byKey is whether it is the key's row that stopped the duplicate.
+	byKey bool
 }
 
 func (a answer) write(w http.ResponseWriter) {

@@ -42,7 +42,7 @@ var schemaChecks = []check{
 		name: "privileges", of: "objects",
 		count: `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace
 			AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
-			                'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
+			                'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold', 'period_change', 'statement',
 			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')`,
 		says: "khata_service can add to the journal and no more, and nobody else is granted to change it.",
 	},
@@ -60,8 +60,9 @@ var bookChecks = []check{
 		says:  "Each id names one transfer, account, currency or ledger, counted without an index.",
 	},
 	{
-		name: "sequences", of: "numbers", count: `SELECT (SELECT count(*) FROM transfer) + (SELECT count(*) FROM account_change)`,
-		says: "Each number was drawn, and given to one transfer or one change of an account.",
+		name: "sequences", of: "numbers",
+		count: `SELECT (SELECT count(*) FROM transfer) + (SELECT count(*) FROM account_change) + (SELECT count(*) FROM period_change)`,
+		says:  "Each number was drawn, and given to one transfer or one change of an account or a closed period.",
 	},
 	{
 		name: "transfers-well-formed", of: "transfers", count: `SELECT count(*) FROM transfer`,
@@ -106,9 +107,13 @@ var bookChecks = []check{
 		says: "Nothing was posted or held on a closed account or a frozen side, and nothing was closed with a balance or a hold.",
 	},
 	{
+		name: "closed-period", of: "value dates", count: `SELECT count(*) FROM transfer WHERE effective_at IS NOT NULL AND refusal IS NULL`,
+		says: "No transfer took effect in a period that was closed then, and nothing was closed early, or opened without a reason.",
+	},
+	{
 		name: "refusals", of: "refusals", count: `SELECT count(*) FROM transfer WHERE refusal IS NOT NULL`,
 		args: []any{reasons()},
-		says: "Each refusal has a known reason, which held then for an account of the transfer, its origin or its deadline.",
+		says: "Each refusal has a known reason, which held then for an account of the transfer, its origin, its deadline or its value date.",
 	},
 	{
 		name: "accounts-well-formed", of: "accounts", count: `SELECT count(*) FROM account`,
@@ -129,6 +134,10 @@ var bookChecks = []check{
 	{
 		name: "value-dates", of: "entries", count: `SELECT count(*) FROM value_dated_entry`,
 		says: "The value-dated entries are exactly those of the posted transfers with a value date.",
+	},
+	{
+		name: "statements", of: "statements", count: `SELECT count(*) FROM statement`,
+		says: "Each statement that was issued has the bytes of its hash, closes with the entries that it had seen, and follows the one before it.",
 	},
 	{
 		name: "published", of: "ledgers", count: `SELECT count(*) FROM relay_cursor`,

@@ -81,12 +81,11 @@ func newMovedBooks(t testing.TB) *books {
 	)
 	effective := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	past, future := time.Now().Add(-time.Hour).UTC().Truncate(time.Second), time.Date(2999, 1, 1, 0, 0, 0, 500_000_000, time.UTC)
-	dated := capture("C-2", "H-1", "60", false)
-	dated.EffectiveAt = &effective
 	b.post(t, main, "posted",
 		move("M-in", "cash", "payer", "1500"), move("M-drawer", "drawer", "cash", "60"),
 		// Captured in two, and the rest released; captured whole; voided; open.
-		hold("H-1", "payer", "shop", "200", ledger.Terms{}), capture("C-1", "H-1", "50", true), dated,
+		hold("H-1", "payer", "shop", "200", ledger.Terms{}), capture("C-1", "H-1", "50", true),
+		dated(capture("C-2", "H-1", "60", false), effective),
 		hold("H-2", "payer", "savings", "100", ledger.Terms{}), capture("C-3", "H-2", "", false),
 		hold("H-3", "payer", "shop", "100", ledger.Terms{}), void("V-3", "H-3"),
 		hold("H-4", "payer", "shop", "300", ledger.Terms{}), capture("C-4", "H-4", "0.50", true),
@@ -156,7 +155,44 @@ func newMovedBooks(t testing.TB) *books {
 	b.post(t, main, "HOLD_EXPIRED", capture("X-late", "H-5", "", false))
 	b.must(t, b.ExpireHolds)
 	b.post(t, main, "HOLD_ENDED", void("X-expired", "H-5"))
+	// Closed periods.
+	b.closePeriod(t, month(2))
+	b.post(t, main, "PERIOD_CLOSED", dated(move("X-period", "cash", "payer", "1"), month(1)), dated(capture("X-period-capture", "H-4", "1", true), month(1)),
+		dated(refund("X-period-refund", "P-3", "1", "10"), month(1)), dated(reversal("X-period-reversal", "P-5"), month(1)),
+		dated(balancing("X-period-balancing", "payer", "cash", "1"), month(1)))
+	b.atomically(t, "PERIOD_CLOSED", move("N-7", "payer", "shop", "1"), dated(move("X-atomic-period", "payer", "shop", "1"), month(1)))
+	b.post(t, main, "posted", dated(move("D-1", "cash", "payer", "1"), month(2)))
+	b.closePeriod(t, month(4))
+	b.post(t, main, "PERIOD_CLOSED", dated(move("X-period2", "cash", "payer", "1"), month(3)))
+	b.reopenPeriod(t, month(3), "a late invoice")
+	b.post(t, main, "PERIOD_CLOSED", dated(move("X-period2", "cash", "payer", "1"), month(3)), dated(move("X-period3", "cash", "payer", "1"), month(2)))
+	b.post(t, main, "posted", dated(move("D-2", "cash", "payer", "1"), month(3)), hold("H-11", "cash", "shop", "1", ledger.Terms{}),
+		dated(capture("D-3", "H-11", "", false), month(3)))
 	return b
+}
+
+// month is the first moment of a month of 2025.
+func month(n time.Month) time.Time { return time.Date(2025, n, 1, 0, 0, 0, 0, time.UTC) }
+
+func dated(spec ledger.TransferSpec, at time.Time) ledger.TransferSpec {
+	spec.EffectiveAt = &at
+	return spec
+}
+
+func (b *books) closePeriod(t testing.TB, before time.Time) {
+	t.Helper()
+	b.must(t, func(ctx context.Context) error {
+		_, _, err := b.ClosePeriod(ctx, "finance", main, ledger.PeriodClose{Before: before})
+		return err
+	})
+}
+
+func (b *books) reopenPeriod(t testing.TB, before time.Time, reason string) {
+	t.Helper()
+	b.must(t, func(ctx context.Context) error {
+		_, _, err := b.ReopenPeriod(ctx, "boss", main, ledger.PeriodReopen{Before: &before, Reason: reason})
+		return err
+	})
 }
 
 // atomically posts an atomic call, which is posted, or of which the last transfer is refused.
@@ -209,7 +245,7 @@ func TestRun_MovedBooks(t *testing.T) {
 	}
 	for _, c := range report.Checks {
 		switch c.Name {
-		case "holds", "refunds", "conditions", "refusals", "ceilings":
+		case "holds", "refunds", "conditions", "refusals", "ceilings", "closed-period":
 			if c.Checked < 4 {
 				t.Errorf("%s checked %d", c.Name, c.Checked)
 			}

@@ -38,6 +38,14 @@ type history struct {
 
 // draw makes a request; mine are the ids of its call so far.
 func (h *history) draw(r *rand.Rand, id ledger.TransferID, mine []ledger.TransferID) ledger.TransferSpec {
+	spec := h.drawKind(r, id, mine)
+	if r.IntN(4) == 0 && spec.Kind().Moves() {
+		spec = dated(spec, month(time.Month(1+r.IntN(6))))
+	}
+	return spec
+}
+
+func (h *history) drawKind(r *rand.Rand, id ledger.TransferID, mine []ledger.TransferID) ledger.TransferSpec {
 	names := []ledger.AccountID{"a", "b", "c", "d", "e"}
 	debit, credit, amount := names[r.IntN(5)], names[r.IntN(5)], strconv.Itoa(1+r.IntN(40))
 	if debit == credit {
@@ -148,7 +156,15 @@ func (b *books) random(t *testing.T, h *history, r *rand.Rand, call string) {
 			t.Error(err)
 		}
 	}
-	if r.IntN(50) > 0 {
+	switch r.IntN(50) {
+	case 0:
+	case 1:
+		b.closePeriod(t, month(time.Month(1+r.IntN(6))))
+		return
+	case 2:
+		b.reopenPeriod(t, month(time.Month(1+r.IntN(6))), "at random")
+		return
+	default:
 		return
 	}
 	frozen := []ledger.Frozen{ledger.FrozenNone, ledger.FrozenNone, ledger.FrozenNone, ledger.FrozenBoth, ledger.FrozenCredits, ledger.FrozenDebits}[r.IntN(6)]

@@ -301,7 +301,57 @@ func TestRun_TamperedMovements(t *testing.T) {
 			found{"refusals": 1}, "transfer X-atomic-closed, account shop",
 		},
 
+		// Closed periods.
+		{
+			"posted in a closed period", []string{
+				pgtest.Mutate("transfer_write_entries", "WHERE n.earliest < c.closed_before", "WHERE false"),
+				insertKind("T-psql", "cash", "shop", "1", "effective_at", "'2025-02-28T23:59:59.999999Z'"),
+				insertKind("T-psql2", "cash", "shop", "1", "effective_at", "'2025-03-01T00:00:00Z'"),
+			},
+			found{"guards": 1, "closed-period": 1}, "transfer T-psql, sequence",
+		},
+		{
+			"posted in a closed period past all guards", append(always("transfer", insertKind("T-psql", "cash", "shop", "1", "effective_at", "'2024-12-31'")),
+				always("entry", "INSERT INTO entry SELECT ledger_id, unnest(account_nos), sequence, generate_series(1, 2), unnest(amounts) FROM transfer WHERE transfer_id = 'T-psql'")...),
+			found{"closed-period": 1, "value-dates": 1}, "took effect at 2024-12-31 00:00:00+00, and the books had been closed before 2025-03-01 00:00:00+00",
+		},
+		{"a value date moved", set("D-1", "effective_at = '2025-01-31'"), found{"closed-period": 1, "value-dates": 1}, "transfer D-1, sequence"},
+		{"a value date moved, decided before", set("C-2", "effective_at = '2025-01-31'"), found{"value-dates": 1}, "2025-01-31"},
+		{
+			"closed further than it was", always("period_change", "UPDATE period_change SET closed_before = '2025-03-02' WHERE closed_before = '2025-03-01'"),
+			found{"closed-period": 2}, "transfer D-3, sequence",
+		},
+		{
+			"closed less far than it was", always("period_change", "UPDATE period_change SET closed_before = '2024-06-01' WHERE closed_before = '2025-02-01'"),
+			found{"refusals": 6}, "but the books were closed before 2024-06-01 00:00:00+00",
+		},
+		{
+			"never closed", always("period_change", "DELETE FROM period_change"),
+			found{"refusals": 8}, "refused: PERIOD_CLOSED with the value date 2025-01-01 00:00:00+00, but the books were closed before no time",
+		},
+		{"opened for no reason", always("period_change", "UPDATE period_change SET reason = ' '"), found{"closed-period": 1}, "opened without a reason what had been closed before 2025-04-01"},
+		{
+			"closed early", append([]string{"ALTER TABLE period_change DROP CONSTRAINT period_change_closed_before_check"},
+				"INSERT INTO period_change (ledger_id, closed_before, changed_by) VALUES (1, 'infinity', 'psql')"),
+			found{"guards": 1, "closed-period": 1}, "closed the books before infinity, at 20",
+		},
+		{
+			"closed at the number of a transfer", always("period_change", "UPDATE period_change SET sequence = "+sequence("X-expired")+" WHERE closed_before = '2025-02-01'"),
+			found{"sequences": 1}, "a change of a closed period of ledger number 1",
+		},
+		{
+			"closed at a number not drawn", always("period_change", "UPDATE period_change SET sequence = 100000 WHERE closed_before = '2025-03-01'"),
+			found{"sequences": 1, "closed-period": 2, "refusals": 0}, "a change of a closed period has a number above the last one drawn",
+		},
+		{"refused for an open period", set("X-period2", "effective_at = '2025-04-01'"), found{"refusals": 1}, "transfer X-period2, sequence"},
+		{"an atomic call refused for an open period", set("X-atomic-period", "effective_at = '2025-02-01'"), found{"refusals": 1}, "transfer X-atomic-period"},
+		{"refused for a period without a value date", set("X-period", "effective_at = NULL"), found{"refusals": 1}, "PERIOD_CLOSED, by account number NULL"},
+		{"a hold refused for a period", set("X-past", "refusal = 'PERIOD_CLOSED'"), found{"refusals": 1}, "PERIOD_CLOSED, by account number NULL"},
+		{"a capture in a closed period, of nothing", set("X-period-capture", "origin = 'NOBODY'"), found{"refusals": 1}, "NOBODY is no posted transfer before it"},
+
 		// The schema.
+		{"changes of periods that anyone changes", []string{"ALTER TABLE period_change DISABLE TRIGGER period_change_refuse_change"}, found{"guards": 1}, "trigger period_change.period_change_refuse_change"},
+		{"UPDATE and DELETE on period_change", []string{"GRANT UPDATE, DELETE ON period_change TO khata_service"}, found{"privileges": 2}, "khata_service may UPDATE period_change"},
 		{"the key of steps dropped", []string{"DROP INDEX transfer_step_key"}, found{"guards": 1}, "index transfer.transfer_step_key is missing"},
 		{"the key of ends dropped", []string{"DROP INDEX transfer_end_key"}, found{"guards": 1}, "index transfer.transfer_end_key is missing"},
 		{"what is held", []string{"ALTER FUNCTION held_through(integer, bigint, bigint) SET search_path = public"}, found{"guards": 1}, "function held_through"},

@@ -104,6 +104,7 @@ func (v *verifier) begin(ctx context.Context) error {
 	if err := v.set(ctx, map[string]string{
 		"search_path":       "public, pg_temp",
 		"TimeZone":          "UTC",
+		"DateStyle":         "ISO, MDY",
 		"statement_timeout": "0",
 		"lock_timeout":      "10s",
 		"jit":               "off",

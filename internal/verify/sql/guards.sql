@@ -4,7 +4,8 @@ WITH journal AS (
       FROM pg_class
      WHERE relnamespace = 'public'::regnamespace
        AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
-                       'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold'))
+                       'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
+                       'period_change'))
 SELECT 'table ' || name,
        format('kind %s, persistence %s, row security %s', relkind, relpersistence, relrowsecurity OR relforcerowsecurity)
   FROM journal

@@ -1,10 +1,10 @@
 -- A refusal is for ever, so it must have been right. The account that it names is walked as for its floor, and its origin step by
--- step, and the reason is tried again with the rules, the balance and the steps that there were. $1 are the reasons there are.
+-- step, and the reason is tried again with the rules, the balance, the steps and the closed periods that there were. $1 are the reasons there are.
 --
 -- A refusal of an atomic call was judged as if what came before it in the call had been posted. What it was judged by is not in the
--- books, then, but for the rules of accounts and the time.
+-- books, then, but for the rules of accounts, the time and the closed periods.
 WITH refused AS (
-    SELECT ledger_id, refused_account_no AS account_no, sequence, transfer_id, posted_at, refusal, kind, origin, account_nos, amounts,
+    SELECT ledger_id, refused_account_no AS account_no, sequence, transfer_id, posted_at, effective_at, refusal, kind, origin, account_nos, amounts,
            coalesce(atomic, false) AS atomic, CASE WHEN terms_readable(terms) THEN terms END AS terms,
            (refusal = ANY ($1::text[])
             AND CASE WHEN refusal IN ('INSUFFICIENT_FUNDS', 'CEILING_EXCEEDED', 'ACCOUNT_CLOSED', 'ACCOUNT_FROZEN')
@@ -12,6 +12,8 @@ WITH refused AS (
                      -- What somebody outside has decided cannot be tried again here.
                      WHEN refusal = 'DECLINED_BY_GATEWAY' THEN refused_account_no = ANY (account_nos) AND kind IS NULL
                      WHEN refusal = 'CONDITION_FAILED' THEN refused_account_no = ANY (account_nos) AND coalesce(kind = 'hold', true)
+                     WHEN refusal = 'PERIOD_CLOSED'
+                     THEN refused_account_no IS NULL AND effective_at IS NOT NULL AND coalesce(kind IN ('capture', 'refund', 'reversal'), true)
                      WHEN refusal = 'HOLD_ENDED' THEN refused_account_no IS NULL AND kind IN ('capture', 'void')
                      WHEN refusal = 'HOLD_EXPIRED' THEN refused_account_no IS NULL AND kind IN ('hold', 'capture')
                      WHEN refusal = 'CAPTURE_EXCEEDS_HOLD' THEN refused_account_no IS NULL AND kind = 'capture'
@@ -49,6 +51,13 @@ attempt AS (
            JOIN account a ON a.ledger_id = l.ledger_id AND a.account_no = l.account_no
      WHERE l.leg_account_no = l.account_no
      GROUP BY l.ledger_id, l.sequence, l.transfer_id),
+-- How far the books were closed: see closed-period.
+dated AS (
+    SELECT ledger_id, sequence, transfer_id, max(sequence) FILTER (WHERE is_change) OVER so_far AS change
+      FROM (SELECT ledger_id, sequence, transfer_id, false AS is_change FROM refused WHERE judged AND refusal = 'PERIOD_CLOSED'
+            UNION ALL
+            SELECT ledger_id, sequence, NULL, true FROM period_change) n
+    WINDOW so_far AS (PARTITION BY ledger_id ORDER BY sequence, is_change ROWS UNBOUNDED PRECEDING)),
 -- Steps that were refused, and the posted ones of the same origins.
 stepped AS (
     SELECT DISTINCT ledger_id, origin FROM refused WHERE origin IS NOT NULL AND NOT atomic),
@@ -122,3 +131,10 @@ SELECT r.ledger_id, r.sequence, r.transfer_id, NULL,
             THEN (r.terms ->> 'expected_refunded')::numeric = p.refunded
                  AND ((r.terms ->> 'amount')::numeric > o.amount - p.refunded OR o.amount = p.refunded)
             ELSE true END IS NOT TRUE
+UNION ALL
+SELECT r.ledger_id, r.sequence, r.transfer_id, NULL,
+       format('refused: %s with the value date %s, but the books were closed before %s', r.refusal, r.effective_at, coalesce(c.closed_before::text, 'no time'))
+  FROM refused r
+       JOIN dated d ON d.ledger_id = r.ledger_id AND d.sequence = r.sequence AND d.transfer_id = r.transfer_id
+       LEFT JOIN period_change c ON c.ledger_id = d.ledger_id AND c.sequence = d.change
+ WHERE (r.effective_at < c.closed_before) IS NOT TRUE
