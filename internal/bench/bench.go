@@ -111,6 +111,8 @@ func (b *bench) mode(ctx context.Context, mode string) error {
 		return b.relay(ctx)
 	case ModeWallet:
 		return b.wallet(ctx)
+	case ModeReports:
+		return b.reports(ctx)
 	case ModeGrowth:
 		return b.growth(ctx, sizes(b.config.GrowthFrom, b.config.GrowthTo))
 	case ModePost:

@@ -39,6 +39,8 @@ const (
 	ModeWallet = "wallet"
 	// ModeGrowth posts until the tables are large, and measures on the way.
 	ModeGrowth = "growth"
+	// ModeReports makes reports of a ledger that has many entries.
+	ModeReports = "reports"
 	// ModeSuite measures all that has a target, in one run.
 	ModeSuite = "suite"
 )
@@ -46,8 +48,8 @@ const (
 // Modes lists the modes in the order in which they are explained.
 func Modes() []string {
 	return []string{
-		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModePay, ModeRelay, ModeWallet, ModeGrowth,
-		ModeSuite,
+		ModePost, ModeBatch, ModeHot, ModeFloor, ModeOneFloor, ModeZipf, ModeDup, ModeBalance, ModeMixed, ModePay, ModeRelay, ModeWallet, ModeReports,
+		ModeGrowth, ModeSuite,
 	}
 }
 
@@ -78,7 +80,7 @@ type Config struct {
 	PlainPayees bool `json:"plain_payees"`
 	// IDs is what transfers are named by.
 	IDs IDVersion `json:"ids"`
-	// History is the most entries of ModeBalance, and Readers how many read at once.
+	// History is the most entries of ModeBalance, and those of ModeReports; Readers how many read at once.
 	History int `json:"history"`
 	Readers int `json:"readers"`
 	// GrowthFrom and GrowthTo are the first and the last size, in transfers, at which ModeGrowth measures; between them at

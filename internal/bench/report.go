@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/khata-ledger/khata/internal/verify"
@@ -63,6 +64,8 @@ type Result struct {
 	BytesPerTransfer *float64 `json:"bytes_per_transfer,omitempty"`
 	// Size is the number of entries or transfers that were there when the window began, where that is the point.
 	Size int64 `json:"size,omitempty"`
+	// PeakBytes is the most memory that the server's process took meanwhile; 0 is not known.
+	PeakBytes int64 `json:"peak_bytes,omitempty"`
 	// Ratio is to the floor, if that was measured.
 	Ratio *Ratio `json:"ratio,omitempty"`
 	// Failures counts by code, the warm-up included.
@@ -164,6 +167,9 @@ func (s series) bestF1() (name string, rate float64, ok bool) {
 }
 
 func (s series) ratio(r Result) *Ratio {
+	if sum, ok := s.median(sumCase, p50Of); ok && !r.Floor && strings.HasPrefix(r.Case, ModeReports+"/") { // Of times, not of rates.
+		return &Ratio{Value: sum / r.Latency.P50, Of: "the sum's speed"}
+	}
 	name, rate, ok := s.floor(r)
 	if r.Case == ModeRelay { // Publishing has to keep up with posting.
 		name = ModeBatch

@@ -56,6 +56,11 @@ func (w *wire) close() {
 // of is the connection of a client by its number.
 func (w *wire) of(client int) khatav1.LedgerServiceClient { return w.apis[client%len(w.apis)] }
 
+// reports is the API of reports, on the first connection.
+func (w *wire) reports() khatav1.ReportServiceClient {
+	return khatav1.NewReportServiceClient(w.conns[0])
+}
+
 // patient gives a call its time, also after the run was interrupted: whoever has sent a transfer waits for the answer.
 func patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)

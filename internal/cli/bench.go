@@ -57,6 +57,7 @@ afterwards. At the end it verifies the books. Modes, of which several can be mea
   pay       payments through the HTTP API, under new keys and then under the same ones again, --clients at once
   relay     batches, and then how fast a relay publishes them to the Kafka at --kafka, in topics of its own that are removed
   wallet    --rate transfers a second, each timed from its call until it is in a wallet view that follows the events on that Kafka
+  reports   trial balance, balance sheet, general ledger and the export of entries, of --history entries; and the server's memory
   mixed     of a hundred calls 70 posts, 20 balances, 9 duplicates, one batch
   growth    batches until there are --growth-to transfers, measured at --growth-from and every tenfold
   suite     all that has a target, in --rounds rounds, and the table of targets; a quarter of an hour
