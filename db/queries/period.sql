@@ -161,8 +161,3 @@ SELECT quarter, guard, sum(replayed)::bigint AS replayed, sum(taken)::bigint AS 
  WHERE ledger_id = @ledger_id AND quarter >= @since AND quarter < @before
  GROUP BY quarter, guard
  ORDER BY quarter, guard;
-
--- name: BooksSize :one
--- How many bytes the journal takes on disk, with its indexes, of all ledgers together.
-SELECT sum(pg_total_relation_size(n.name::regclass))::bigint AS bytes
-  FROM (SELECT unnest(ARRAY['transfer', 'entry', 'value_dated_entry', 'hold_entry', 'snapshot', 'hold_snapshot', 'mark']) AS name) n;

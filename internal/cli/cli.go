@@ -137,7 +137,8 @@ caller is not known, or may not do this).`,
 	root.AddCommand(
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(), a.tokenCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
-		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.importCommand(), a.reviewCommand(), a.benchCommand(),
+		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.periodCommand(), a.importCommand(), a.reviewCommand(), a.benchCommand(),
+		a.reportCommand(), a.statementCommand(), a.exportCommand(),
 		a.topicsCommand(), a.relayCommand(), a.eventsCommand(), a.inboxCommand(), a.consumeCommand(), a.fraudCommand(), a.payCommand(),
 		a.versionCommand(),
 	)

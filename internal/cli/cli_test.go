@@ -304,7 +304,10 @@ func TestVersionAndHelp(t *testing.T) {
 	client := []string{
 		"ledger create", "ledger list", "currency register", "currency list", "account create", "account get", "account list",
 		"account update", "transfer post", "transfer post-atomic", "transfer get", "hold create", "hold capture", "hold void", "hold list",
-		"hold get", "refund", "reverse", "balance", "entries",
+		"hold get", "refund", "reverse", "balance", "entries", "period close", "period reopen", "period list",
+		"report list", "report trial-balance", "report balance-sheet", "report income-statement", "report general-ledger", "report clearing",
+		"report daily-position", "report balance-over-time", "report growth", "statement issue", "statement show", "statement list", "statement changes",
+		"export hledger", "export beancount", "export entries",
 	}
 	for _, command := range slices.Concat(server, client) {
 		r := khata(t.Context(), append(strings.Fields(command), "--help")...)

@@ -10,7 +10,7 @@ import (
 type greeting struct {
 	dir, dsn, grpc, http string
 	// What may be left out is empty.
-	pay, brokers, sms string
+	pay, console, brokers, sms string
 }
 
 func (g greeting) text() string {
@@ -28,6 +28,9 @@ func (g greeting) text() string {
 		line("  pay page  http://%s/pay   (press it ten times, on a bad network)", g.pay)
 		line("  payments  http://%s/v1   (sandbox: whoever says sandbox-shimul is Shimul)", g.pay)
 	}
+	if g.console != "" {
+		line("  console   http://%s/console/   (trial balance, statements, closing a month: pick who to be)", g.console)
+	}
 	if g.brokers != "" {
 		line("  events    %s   (Kafka: topics khata.transfers and khata.accounts; verdicts on khata.verdicts)", g.brokers)
 	}
@@ -42,6 +45,7 @@ func (g greeting) text() string {
 		line("  %s transfer post --id TXN-1 --debit wallet:shimul --credit wallet:tithi --amount 500.00", client)
 	}
 	line("  %s entries wallet:shimul", client)
+	line("  %s report trial-balance", client)
 	if g.brokers != "" {
 		line("  %s events --kafka %s --from-beginning", khata, g.brokers)
 		line("  %s consume wallet show wallet:tithi --ledger demo --data-dir %s", khata, g.dir)

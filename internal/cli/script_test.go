@@ -16,8 +16,9 @@ import (
 var update = flag.Bool("update", false, "write the output of the scripts in testdata again")
 
 // Each script in testdata is a session at a terminal, on a database of its own: commands after "$ ", what they print, lines
-// on standard error after "! ", and the exit code where it is not 0. Sequences are numbered in the order in which they
-// appear, so that one that comes again is seen to be the same; times of the database's clock are TIME.
+// on standard error after "! ", and the exit code where it is not 0. An empty line that they print is "~". Sequences and hashes
+// are numbered in the order in which they appear, so that one that comes again is seen to be the same; times of the database's
+// clock are TIME.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -42,7 +43,7 @@ func TestScripts(t *testing.T) {
 						t.Fatalf("%q does not run khata", line)
 					}
 					r := khata(t.Context(), args[1:]...)
-					got.WriteString(mask.of(r.out))
+					got.WriteString(emptyLine.ReplaceAllString(mask.of(r.out), "~\n"))
 					for line := range strings.Lines(r.err) {
 						got.WriteString("! " + mask.of(line))
 					}
@@ -100,8 +101,11 @@ func words(t *testing.T, line string) []string {
 }
 
 var (
-	clock     = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z`)
-	sequences = regexp.MustCompile(`(?m)(^ *|sequence |"sequence":|"version":)([1-9][0-9]*)(  TIME|,|})`)
+	clock     = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z`)
+	sequences = regexp.MustCompile(`(?m)(^ *|[Ss]equence:? +|"sequence":|"version":|"through":|--after |last number is ` +
+		`|hrough sequence", "value": "|"sequence": "|,20\d\d-\d\d-\d\d,|^20\d\d-\d\d-\d\d +)([1-9][0-9]*)(  TIME|,|}|"|:|$|  T)`)
+	emptyLine = regexp.MustCompile(`(?m)^\n`)
+	hashes    = regexp.MustCompile(`[0-9a-f]{64}`)
 )
 
 // mask makes output the same at every run.
@@ -111,13 +115,25 @@ func newMask() *mask { return &mask{map[string]string{}} }
 
 func (m *mask) of(text string) string {
 	text = clock.ReplaceAllString(text, "TIME")
+	text = hashes.ReplaceAllStringFunc(text, func(hash string) string { return m.name("HASH", hash) })
 	return sequences.ReplaceAllStringFunc(text, func(found string) string {
 		parts := sequences.FindStringSubmatch(found)
-		name, ok := m.names[parts[2]]
-		if !ok {
-			name = fmt.Sprintf("S%d", len(m.names)+1)
-			m.names[parts[2]] = name
-		}
-		return strings.TrimLeft(parts[1], " ") + name + parts[3]
+		return strings.TrimLeft(parts[1], " ") + m.name("S", parts[2]) + parts[3]
 	})
+}
+
+// name gives what is another at every run the next name of its kind.
+func (m *mask) name(kind, value string) string {
+	name, ok := m.names[kind+value]
+	if !ok {
+		n := 1
+		for _, other := range m.names {
+			if strings.HasPrefix(other, kind) {
+				n++
+			}
+		}
+		name = fmt.Sprintf("%s%d", kind, n)
+		m.names[kind+value] = name
+	}
+	return name
 }

@@ -15,6 +15,7 @@ import (
 type addresses struct {
 	grpc, http, pay string
 	payLedger       string
+	console, zone   string
 	paySandbox      bool
 	payPage         bool
 	gateway         string
@@ -27,6 +28,7 @@ func (s *addresses) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.grpc, "grpc", "127.0.0.1:7070", "address of the gRPC API; beyond loopback only with authentication and TLS")
 	cmd.Flags().StringVar(&s.http, "http", "127.0.0.1:7080", "address of /healthz, /readyz and /metrics; the same")
 	cmd.Flags().StringVar(&s.payLedger, "pay-ledger", "", "the ledger that the wallets of the payment API are in; empty is main")
+	cmd.Flags().StringVar(&s.zone, "console-zone", "UTC", "time zone that the console's forms propose, such as Asia/Dhaka")
 	cmd.Flags().BoolVar(&s.unsafe, "unsafe", false, "serve even if the database could lose or rewrite acknowledged transfers")
 	cmd.Flags().Int32Var(&s.maxConns, "max-connections", 16, "most connections to the database")
 }
@@ -34,7 +36,7 @@ func (s *addresses) flags(cmd *cobra.Command) {
 func (s *addresses) config(dsn string, log *slog.Logger) server.Config {
 	return server.Config{
 		DSN: dsn, GRPC: s.grpc, HTTP: s.http, Pay: s.pay, PayLedger: ledger.Name(s.payLedger), PaySandbox: s.paySandbox, PayPage: s.payPage,
-		Gateway: s.gateway, GatewayTimeout: s.gatewayTimeout, MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
+		Console: s.console, ConsoleZone: s.zone, Gateway: s.gateway, GatewayTimeout: s.gatewayTimeout, MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
 	}
 }
 
@@ -107,6 +109,7 @@ and --tls-key.`,
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the database, as URL or key=value (role khata_service)")
 	at.flags(cmd)
 	cmd.Flags().StringVar(&at.pay, "pay", "", "address of the payment API, such as 127.0.0.1:7090; empty leaves it out")
+	cmd.Flags().StringVar(&at.console, "console", "", "address of the console, the pages for finance, such as 127.0.0.1:7093; empty leaves it out")
 	cmd.Flags().BoolVar(&at.payPage, "pay-page", true, "payment API: serve the pay page beside it, at /pay")
 	cmd.Flags().StringVar(&at.gateway, "gateway", "", "base URL of the card gateway, for cash-ins of the payment API; its token is read from KHATA_GATEWAY_TOKEN")
 	cmd.Flags().DurationVar(&at.gatewayTimeout, "gateway-timeout", 20*time.Second, "how long a call of the gateway may take, 30s at most; what a dead server left is looked into after three times as long")

@@ -51,10 +51,13 @@ With --kafka it uses a Kafka of yours instead.`,
 	at.flags(cmd)
 	at.paySandbox, at.payPage = true, true
 	cmd.Flags().StringVar(&at.pay, "pay", "127.0.0.1:7090", "address of the payment API, with tokens such as sandbox-shimul; empty leaves it out")
+	cmd.Flags().StringVar(&at.console, "console", "127.0.0.1:7093", "address of the console, the pages for finance; empty leaves it out")
 	if err := cmd.Flags().Lookup("pay-ledger").Value.Set(string(demoLedger)); err != nil {
 		panic(err) // It takes any text.
 	}
 	cmd.Flags().Lookup("pay-ledger").DefValue = string(demoLedger)
+	at.zone = "Asia/Dhaka" // where the demo's money is
+	cmd.Flags().Lookup("console-zone").DefValue = at.zone
 	return cmd
 }
 
@@ -79,7 +82,7 @@ func (a *app) up(ctx context.Context, dir string, at addresses, events server.Ev
 	if err := makeDemo(ctx, s.GRPCAddr()); err != nil {
 		return fmt.Errorf("make the demo ledger: %w", err)
 	}
-	g := greeting{dir: dir, dsn: database.ServiceDSN(), grpc: s.GRPCAddr(), http: s.HTTPAddr(), pay: s.PayAddr()}
+	g := greeting{dir: dir, dsn: database.ServiceDSN(), grpc: s.GRPCAddr(), http: s.HTTPAddr(), pay: s.PayAddr(), console: s.ConsoleAddr()}
 	failed := make(<-chan error)
 	if events.Listen != "" || len(events.Relay.Kafka.Brokers) > 0 {
 		events.Relay.DSN, events.Relay.Logger, events.Relay.Registry = database.ServiceDSN(), log, s.Registry()

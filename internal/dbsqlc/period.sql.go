@@ -13,19 +13,6 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-const BooksSize = `-- name: BooksSize :one
-SELECT sum(pg_total_relation_size(n.name::regclass))::bigint AS bytes
-  FROM (SELECT unnest(ARRAY['transfer', 'entry', 'value_dated_entry', 'hold_entry', 'snapshot', 'hold_snapshot', 'mark']) AS name) n
-`
-
-// How many bytes the journal takes on disk, with its indexes, of all ledgers together.
-func (q *Queries) BooksSize(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, BooksSize)
-	var bytes int64
-	err := row.Scan(&bytes)
-	return bytes, err
-}
-
 const DuplicatesStopped = `-- name: DuplicatesStopped :many
 SELECT quarter, guard, sum(replayed)::bigint AS replayed, sum(taken)::bigint AS taken
   FROM duplicate_tally

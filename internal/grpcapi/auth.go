@@ -94,14 +94,6 @@ func (g guard) count(err error) {
 	}
 }
 
-// stream lets through what anyone may call. Nothing else is a stream yet, and what a stream asks for is not known at its beginning.
-func (g guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if rule, ok := auth.RuleOf(info.FullMethod); !ok || rule.Scope != auth.Anyone {
-		return toStatus(ledger.Errorf(ledger.CodePermissionDenied, "nobody may call %s", info.FullMethod)).Err()
-	}
-	return handler(srv, stream)
-}
-
 // about says of a request what the policy has to know.
 func about(method string, req any) auth.Request {
 	r := auth.Request{Method: method}

@@ -1,5 +1,14 @@
 package grpcapi
 
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
+)
+
 // What the tests of package grpcapi_test need to put another service behind the same errors.
 var (
 	StatusCodes      = statusCodes
@@ -8,3 +17,15 @@ var (
 	PanicInterceptor = panicInterceptor
 	Shorten          = shorten
 )
+
+// DeliverReport is deliver, of reports.
+func DeliverReport(stream grpc.ServerStreamingServer[khatav1.RunReportResponse], patience time.Duration,
+	produce func(ctx context.Context, send func(*khatav1.RunReportResponse) error) error,
+) error {
+	return deliver(stream, patience, produce)
+}
+
+// GuardStream gives a stream as a handler sees it.
+func GuardStream(stream grpc.ServerStream, allow func(request any) error) grpc.ServerStream {
+	return &guardedStream{ServerStream: stream, ctx: stream.Context(), allow: allow}
+}

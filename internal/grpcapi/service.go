@@ -38,13 +38,15 @@ type Config struct {
 	Limiter *auth.Limiter
 	// Denied, if it is not nil, is told of each call that is not let in.
 	Denied func(ledger.Code)
+	// Reports makes what khata.v1.ReportService serves; nil leaves that service out.
+	Reports Reports
 	// TLS encrypts; nil is plain text. With client certificates it verifies them.
 	TLS *tls.Config
 	// Logger gets what callers are not told. Required.
 	Logger *slog.Logger
 }
 
-// New makes a gRPC server with the service on it, and nothing else; the caller adds health and reflection.
+// New makes a gRPC server with the services on it, and nothing else; the caller adds health and reflection.
 func New(j *journal.Journal, config Config) *grpc.Server {
 	guard := guard{callers: config.Callers, limiter: config.Limiter, denied: config.Denied, log: config.Logger}
 	options := []grpc.ServerOption{
@@ -53,7 +55,7 @@ func New(j *journal.Journal, config Config) *grpc.Server {
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2("proto")}),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.ChainUnaryInterceptor(errorInterceptor(config.Logger), panicInterceptor(config.Logger), guard.unary),
-		grpc.StreamInterceptor(guard.stream),
+		grpc.ChainStreamInterceptor(streamErrorInterceptor(config.Logger), streamPanicInterceptor(config.Logger), guard.stream),
 		// A handshake that somebody does not finish is given up. gRPC's own default is two minutes.
 		grpc.ConnectionTimeout(10 * time.Second),
 	}
@@ -63,6 +65,10 @@ func New(j *journal.Journal, config Config) *grpc.Server {
 	server := grpc.NewServer(options...)
 	desc := typedDecoding(khatav1.LedgerService_ServiceDesc, guard.admit)
 	server.RegisterService(&desc, &Service{journal: j})
+	if config.Reports != nil {
+		desc := typedDecoding(khatav1.ReportService_ServiceDesc, guard.admit)
+		server.RegisterService(&desc, &ReportService{reports: config.Reports, patience: streamPatience})
+	}
 	return server
 }
 

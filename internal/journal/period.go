@@ -219,21 +219,26 @@ func (p *Period) read(ctx context.Context, doing string, f func(context.Context)
 func stream[Row any](ctx context.Context, p *Period, doing, sql string, args []any, yield func(Row) error) error {
 	var stopped error
 	err := func() error {
-		// Without its end, Close would read all the rows that nobody wants any more.
-		ctx, cancel := context.WithCancel(ctx)
-		rows, err := p.journal.pool.Query(ctx, sql, args...)
+		conn, err := p.journal.pool.Acquire(ctx)
 		if err != nil {
-			cancel()
+			return err
+		}
+		defer conn.Release()
+		rows, err := conn.Query(ctx, sql, args...)
+		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		defer cancel()
 		for rows.Next() {
 			row, err := pgx.RowToStructByPos[Row](rows)
 			if err != nil {
 				return err
 			}
 			if stopped = yield(row); stopped != nil {
+				// Close would read all the rows that nobody wants any more, so the connection ends before it.
+				_ = conn.Conn().PgConn().Conn().Close()
+				rows.Close()
+				_ = conn.Conn().Close(ctx)
 				return nil
 			}
 		}

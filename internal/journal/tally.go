@@ -173,12 +173,3 @@ func (p *Period) Duplicates(ctx context.Context) ([]Stopped, error) {
 	})
 	return list, err
 }
-
-// Size is how many bytes the journal takes on disk, with its indexes, of all ledgers together.
-func (j *Journal) Size(ctx context.Context) (bytes int64, err error) {
-	err = j.read(ctx, "measure the journal", func(ctx context.Context) (err error) {
-		bytes, err = j.sql.BooksSize(ctx, j.pool)
-		return err
-	})
-	return bytes, err
-}

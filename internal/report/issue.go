@@ -228,7 +228,7 @@ func (s *statementRun) begin(p *journal.Period, made *dbsqlc.StatementIssueParam
 	facts := []sheet.Fact{
 		{ID: "name", Title: "Name", Value: s.account.Name}, {ID: "type", Title: "Type", Value: string(s.account.Type)},
 		{ID: "currency", Title: "Currency", Value: string(s.account.Currency.Code)},
-		{ID: "statement", Title: "Statement", Value: strconv.Itoa(int(made.Ordinal))},
+		{ID: "ordinal", Title: "Statement of this account", Value: "number " + strconv.Itoa(int(made.Ordinal))},
 		{ID: "held", Title: "On hold when issued", Value: amount(held, s.account.Currency)}, inNormalDirection,
 	}
 	if s.previous != nil {

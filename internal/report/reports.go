@@ -96,7 +96,7 @@ func (r *Reports) Run(ctx context.Context, q Request, w sheet.Writer) error {
 	return map[Name]func(context.Context) error{
 		TrialBalance: run.trialBalance, BalanceSheet: run.balanceSheet, IncomeStatement: run.incomeStatement, GeneralLedger: run.generalLedger,
 		Clearing: run.clearing, DailyPosition: run.dailyPosition, BalanceOverTime: run.balanceOverTime,
-		Growth: func(ctx context.Context) error { return run.growth(ctx, r.journal) },
+		Growth: run.growth,
 	}[q.Report](ctx)
 }
 

@@ -19,7 +19,7 @@ type StatementSpec struct {
 // Statement is an account statement as it was issued. It never changes: what is recorded later, with a time in its period, is in the next one,
 // among the late items.
 type Statement struct {
-	// Number is that of the statement in its ledger; Ordinal its place among those of its account and basis, from 1.
+	// Number is that of the statement, which no other one has in any ledger; Ordinal its place among those of its account and basis, from 1.
 	Number  int64
 	Ordinal int
 	Ledger  ledger.Name

@@ -98,8 +98,8 @@ closing |||||Closing balance|30.50|100.00|74.50
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := facts(told.Head, "account", "name", "type", "currency", "statement", "from", "to", "zone", "held", "late", "provisional"); got !=
-				"wallet:a; রহিম 🧾; liability; BDT; 1; 2025-01-01; 2025-02-01; Asia/Dhaka; 0.00; ; " {
+			if got := facts(told.Head, "account", "name", "type", "currency", "ordinal", "from", "to", "zone", "held", "late", "provisional"); got !=
+				"wallet:a; রহিম 🧾; liability; BDT; number 1; 2025-01-01; 2025-02-01; Asia/Dhaka; 0.00; ; " {
 				t.Errorf("head: %s", got)
 			}
 			if first.Number != 1 || first.Ordinal != 1 || first.Ledger != main || first.Account != "wallet:a" || first.Basis != basis || first.IssuedBy != "finance" ||

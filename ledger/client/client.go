@@ -93,12 +93,23 @@ func (c *Client) WithLedger(name ledger.Name) *Client {
 const firstPause, longestPause = 20 * time.Millisecond, 2 * time.Second
 
 // call sends a request, and sends it again while its outcome is open.
-func call[Req, Resp any](ctx context.Context, c *Client, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+func call[Req, Resp any](
+	ctx context.Context, c *Client, method func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req,
+) (resp Resp, err error) {
+	err = c.again(ctx, func() (final bool, err error) {
+		resp, err = attempt(ctx, c, method, req)
+		return false, err
+	})
+	return resp, err
+}
+
+// again does something until it succeeds, fails for good, or the client's patience is spent. It is not done again after an error that is final.
+func (c *Client) again(ctx context.Context, do func() (final bool, err error)) error {
 	giveUp := time.Now().Add(c.options.Patience)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		resp, err := attempt(ctx, c, method, req)
-		if err == nil {
-			return resp, nil
+		final, err := do()
+		if err == nil || final {
+			return err
 		}
 		wait := pause/2 + rand.N(pause/2)
 		var typed *ledger.Error
@@ -106,12 +117,12 @@ func call[Req, Resp any](ctx context.Context, c *Client, method func(context.Con
 			wait = max(wait, typed.RetryAfter)
 		}
 		if !ledger.CodeOf(err).Retryable() || ctx.Err() != nil || time.Now().Add(wait).After(giveUp) {
-			return resp, err
+			return err
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return resp, err
+			return err
 		}
 	}
 }
