@@ -147,10 +147,11 @@ func (b *book) transfer(t journal.PeriodTransfer) error {
 func (r *Reports) Entries(ctx context.Context, name ledger.Name, after, through int64,
 	yield func(t *ledger.Transfer, typeOf func(ledger.AccountID) ledger.AccountType) error,
 ) (last int64, err error) {
-	for field, sequence := range map[string]int64{"after": after, "through": through} {
-		if sequence < 0 {
-			return 0, ledger.Invalid(field, "is negative")
-		}
+	if after < 0 {
+		return 0, ledger.Invalid("after", "is negative")
+	}
+	if through < 0 {
+		return 0, ledger.Invalid("through", "is negative")
 	}
 	leave, err := r.enter(ctx)
 	if err != nil {
