@@ -158,6 +158,19 @@ func (a *Authenticator) Bearer(ctx context.Context, header string) (*Identity, e
 	return e.identity, nil
 }
 
+// Token gives the caller of a token that was shown before, as it is now. For one that is not valid any more it returns CodeUnauthenticated, and
+// CodeUnavailable where that could not be found out.
+func (a *Authenticator) Token(ctx context.Context, id string) (*Identity, error) {
+	e, err := a.find(ctx, func(t *tokens) (*entry, bool) { e, found := t.byID[id]; return e, found })
+	if err != nil {
+		return nil, err
+	}
+	if !e.live() {
+		return nil, ledger.Errorf(ledger.CodeUnauthenticated, "the token that you signed in with has expired or was revoked")
+	}
+	return e.identity, nil
+}
+
 // Certificate gives the caller of a client certificate that TLS has verified. Its DNS names count, its URIs, and if it has neither its
 // common name.
 func (a *Authenticator) Certificate(ctx context.Context, cert *x509.Certificate) (*Identity, error) {

@@ -38,6 +38,7 @@ type Rule struct {
 
 const (
 	ledgerService = "/khata.v1.LedgerService/"
+	reportService = "/khata.v1.ReportService/"
 	healthService = "/grpc.health.v1.Health/"
 )
 
@@ -60,6 +61,18 @@ var policy = map[string]Rule{
 	ledgerService + "GetBalance":       {Roles: Reading},
 	ledgerService + "GetBalances":      {Roles: Reading},
 	ledgerService + "ListEntries":      {Roles: Reading},
+	// Whoever closes the books does not open them again.
+	ledgerService + "ClosePeriod":       {Roles: Finance | Admin},
+	ledgerService + "ReopenPeriod":      {Roles: Admin},
+	ledgerService + "ListPeriodChanges": {Roles: Reading},
+
+	reportService + "ListReports":    {Scope: Somewhere, Roles: AnyRole}, // what reports there are, and nothing that is in them
+	reportService + "RunReport":      {Roles: Reporting},
+	reportService + "IssueStatement": {Roles: Finance},
+	reportService + "GetStatement":   {Roles: Reporting},
+	reportService + "ListStatements": {Roles: Reporting},
+	reportService + "ExportBook":     {Roles: Reporting},
+	reportService + "ExportEntries":  {Roles: Reporting},
 
 	// Whoever balances load has no token, and learns only whether to send requests here.
 	healthService + "Check": {Scope: Anyone},
@@ -80,6 +93,23 @@ var policy = map[string]Rule{
 	"GET /v1/wallets/{id}":                       {Roles: Reading, Users: true},
 	"GET /v1/wallets/{id}/entries":               {Roles: Reading, Users: true},
 	"PUT /v1/wallets/{id}":                       {Roles: Admin, Users: true},
+
+	// The console: pages for those who may see what is on them, actions for those who may do them.
+	"GET /console/":                          {Scope: Somewhere, Roles: Reading},
+	"GET /console/signin":                    {Scope: Anyone},
+	"POST /console/signin":                   {Scope: Anyone},
+	"POST /console/signout":                  {Scope: Anyone},
+	"GET /console/-/assets/{hash}/{file}":    {Scope: Anyone},
+	"GET /console/{ledger}/":                 {Roles: Reading},
+	"GET /console/{ledger}/reports/{report}": {Roles: Reporting},
+	"GET /console/{ledger}/accounts":         {Roles: Reporting},
+	"GET /console/{ledger}/account":          {Roles: Reporting},
+	"GET /console/{ledger}/statements":       {Roles: Reporting},
+	"GET /console/{ledger}/statements/{no}":  {Roles: Reporting},
+	"POST /console/{ledger}/statements":      {Roles: Finance},
+	"GET /console/{ledger}/periods":          {Roles: Reporting},
+	"POST /console/{ledger}/periods/close":   {Roles: Finance | Admin},
+	"POST /console/{ledger}/periods/reopen":  {Roles: Admin},
 
 	// They tell how much moves, of all ledgers together; a profile also shows what is in memory.
 	"GET /metrics":             {Scope: Everywhere, Roles: Reading},

@@ -19,17 +19,19 @@ const (
 	Poster Roles = 1 << iota
 	// Reader reads.
 	Reader
-	// Finance reads; reports are theirs.
+	// Finance reads, issues statements and closes periods.
 	Finance
 	// Support reads and refunds.
 	Support
 	// Approver reads what it is asked to approve.
 	Approver
-	// Admin reads, makes ledgers, currencies and accounts, and changes accounts. It moves no money.
+	// Admin reads, makes ledgers, currencies and accounts, changes accounts, and reopens periods. It moves no money.
 	Admin
 
 	// Reading is the roles that see what is in the books.
 	Reading = Reader | Finance | Support | Approver | Admin
+	// Reporting is the roles that see reports.
+	Reporting = Reader | Finance | Admin
 	// AnyRole is every role.
 	AnyRole = Poster | Reading
 )

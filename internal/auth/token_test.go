@@ -109,7 +109,7 @@ func TestToken_ServiceOnlyReads(t *testing.T) {
 			t.Errorf("the service: %s: %v", sql, err)
 		}
 	}
-	for _, sql := range []string{`DELETE FROM token`, `TRUNCATE token`} {
+	for _, sql := range []string{`DELETE FROM token`, `TRUNCATE token CASCADE`} {
 		if _, err := owner.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "append-only") {
 			t.Errorf("the owner: %s: %v", sql, err)
 		}

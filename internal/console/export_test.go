@@ -11,3 +11,18 @@ func Files() map[string]string {
 	}
 	return all
 }
+
+// ConsoleRoutes are the routes of the console, as the policy knows them.
+func ConsoleRoutes() []string {
+	var list []string
+	for _, route := range routes {
+		list = append(list, route.pattern)
+	}
+	return list
+}
+
+// What a page of the console shows at most.
+const (
+	MaxShown = maxShown
+	MaxRead  = maxRead
+)

@@ -15,8 +15,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// files are the page's scripts and styles. All of them are below one hash of them all, so that modules which import each other by relative
-// names are always of one version, and each can be kept for ever.
+// files are scripts, styles and pictures of pages. All of them are below one hash of them all, so that modules which import each other by
+// relative names are always of one version, and each can be kept for ever.
 type files struct {
 	// path is where they are, with a slash at its end.
 	path   string
@@ -24,20 +24,32 @@ type files struct {
 	byName map[string][]byte
 }
 
-// coreFolder is where the scripts of the page find those of ledger/payclient/js.
+// fileSet is some files, and the folder that they are shown in.
+type fileSet struct {
+	folder string
+	from   fs.FS
+}
+
+// coreFolder is where the scripts of the pay page find those of ledger/payclient/js.
 const coreFolder = "payclient/"
 
+// loadFiles loads the files of the pay page.
 func loadFiles() *files {
-	f := &files{byName: map[string][]byte{}}
 	own, err := fs.Sub(assets, "assets")
 	if err != nil { // The name is well-formed.
 		panic(err)
 	}
+	return newFiles("/pay/assets/", fileSet{"", own}, fileSet{coreFolder, js.Source()})
+}
+
+func newFiles(path string, sets ...fileSet) *files {
+	f := &files{byName: map[string][]byte{}}
 	sum := sha256.New()
-	f.add("", own, sum.Write)
-	f.add(coreFolder, js.Source(), sum.Write)
+	for _, set := range sets {
+		f.add(set.folder, set.from, sum.Write)
+	}
 	f.hash = hex.EncodeToString(sum.Sum(nil))[:16]
-	f.path = "/pay/assets/" + f.hash + "/"
+	f.path = path + f.hash + "/"
 	return f
 }
 
@@ -70,6 +82,10 @@ var contentTypes = map[string]string{
 // with scripts of two versions might do anything.
 func (f *files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hash, name, _ := strings.Cut(r.URL.Path, "/")
+	f.serve(w, hash, name)
+}
+
+func (f *files) serve(w http.ResponseWriter, hash, name string) {
 	data, ok := f.byName[name]
 	if hash != f.hash || !ok {
 		w.Header().Set("Cache-Control", "no-store")

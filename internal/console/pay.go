@@ -106,8 +106,11 @@ var policy = strings.Join([]string{
 	"frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
 }, "; ")
 
-// secured adds the headers that keep other pages out.
-func secured(next http.Handler) http.Handler {
+// secured adds the headers that keep other pages out of the pay page.
+func secured(next http.Handler) http.Handler { return securedBy(policy, next) }
+
+// securedBy adds the headers that keep other pages out, and a policy of what the page itself may do.
+func securedBy(policy string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)

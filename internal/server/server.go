@@ -21,6 +21,7 @@ import (
 	"github.com/khata-ledger/khata/internal/grpcapi"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/internal/report"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -40,6 +41,9 @@ type Config struct {
 	// PaySandbox only; without any it asks for a token.
 	PayPage         bool
 	PaySandboxUsers []PaySandboxUser
+	// Console is the address of the pages for finance and support, of the same kind; "" leaves them out. ConsoleZone is the time zone that its forms
+	// propose, such as Asia/Dhaka; "" is UTC. With Auth visitors sign in with a token, and without it they pick who to be.
+	Console, ConsoleZone string
 	// Gateway is the base URL of the gateway that takes money from cards for the payment API, and GatewayToken what is sent to it; ""
 	// leaves cash-ins out. With PaySandbox and no Gateway the server runs one of its own, in memory, which moves no money.
 	Gateway, GatewayToken string
@@ -76,6 +80,7 @@ type Server struct {
 	pool    *pgxpool.Pool
 	probe   *pgxpool.Pool // for the watch alone: a pool that is busy is not a database that is away
 	journal *journal.Journal
+	reports *report.Reports
 	tokens  *pgxpool.Pool // for the tokens alone: to know a caller must not wait for those who post
 	callers *auth.Authenticator
 	limiter *auth.Limiter
@@ -84,7 +89,8 @@ type Server struct {
 	grpc    *grpc.Server
 	health  *healthService
 	http    *http.Server
-	pay     *payment // nil: it is left out
+	pay     *payment      // nil: it is left out
+	console *consolePages // the same
 
 	registry *prometheus.Registry
 
@@ -109,7 +115,7 @@ func tuneGC() {
 // what to do.
 func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	tuneGC()
-	s := &Server{config: config, failed: make(chan error, 3), watched: make(chan struct{})}
+	s := &Server{config: config, failed: make(chan error, 4), watched: make(chan struct{})}
 	if err := s.secure(); err != nil {
 		return nil, err
 	}
@@ -138,7 +144,8 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	s.registry = registry
 	s.denied = func(code ledger.Code) { denied.WithLabelValues(string(code)).Inc() }
 	s.journal = journal.New(s.pool, journal.Config{Logger: config.Logger, Metrics: journal.NewMetrics(registry)})
-	grpcConfig := grpcapi.Config{Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Logger: config.Logger}
+	s.reports = report.New(s.journal, s.pool)
+	grpcConfig := grpcapi.Config{Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Reports: s.reports, Logger: config.Logger}
 	if s.certs != nil {
 		grpcConfig.TLS = s.certs.config(true, "h2")
 	}
@@ -153,7 +160,12 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	if s.certs != nil {
 		s.http.TLSConfig = s.certs.config(false, "h2", "http/1.1")
 	}
-	if err := s.startPayments(ctx, pay); err != nil {
+	if err = s.startPayments(ctx, pay); err == nil {
+		if err = s.startConsole(ctx); err != nil {
+			s.stopPayments()
+		}
+	}
+	if err != nil {
 		s.journal.Close()
 		s.disconnect()
 		return nil, err
@@ -167,6 +179,9 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	addresses := []any{"grpc", s.GRPCAddr(), "http", s.HTTPAddr()}
 	if s.pay != nil {
 		addresses = append(addresses, "pay", s.PayAddr())
+	}
+	if s.console != nil {
+		addresses = append(addresses, "console", s.ConsoleAddr())
 	}
 	config.Logger.Info("serving", append(addresses, "auth", config.Auth, "tls", s.certs != nil)...)
 	return s, nil
@@ -203,6 +218,7 @@ func (s *Server) Stop() {
 		s.grpc.Stop()
 		<-drained
 	}
+	s.stopConsole()
 	s.stopPayments()
 	_ = s.http.Close()
 	s.journal.Close()

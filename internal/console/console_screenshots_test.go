@@ -1,0 +1,53 @@
+package console_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestConsole_Screenshots(t *testing.T) {
+	dir := os.Getenv(screenshotsEnv)
+	if dir == "" {
+		t.Skip("set " + screenshotsEnv + " to a directory")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	browser := browse(t, "")
+	o := newOffice(t, true)
+	o.desk.guestIssues(t)
+	for _, look := range []struct {
+		width  int64
+		scheme string
+	}{{1280, "light"}, {360, "light"}, {1280, "dark"}, {360, "dark"}} {
+		v := visitor(browser, t).camera(look.width, look.scheme)
+		shoot := func(name string) {
+			v.shoot(filepath.Join(dir, fmt.Sprintf("console-%s-%d-%s.png", name, look.width, look.scheme)))
+		}
+		v.goTo(o, "/console/signin?lost=1")
+		shoot("signin")
+		v.beSomebody(o, "Admin")
+		for _, p := range pagesOf {
+			v.goTo(o, p.path)
+			shoot(p.name)
+		}
+		v.click("button", "Sign out").wait(`document.querySelector('h1')?.innerText === 'Sign in'`)
+		v.beSomebody(o, "Finance").goTo(o, "/console/main/statements")
+		v.click("summary", "Issue a statement")
+		shoot("statements-finance")
+		bad := faulty(t)
+		v.beSomebody(bad, "Support").goTo(bad, "/console/main/periods")
+		shoot("forbidden")
+		v.click("button", "Sign out").wait(`document.querySelector('h1')?.innerText === 'Sign in'`)
+		v.beSomebody(bad, "Finance")
+		for _, p := range faultsOf {
+			v.goTo(bad, p.path)
+			shoot(p.name)
+		}
+	}
+	token := newOffice(t, false)
+	v := visitor(browser, t).camera(360, "light").goTo(token, "/console/signin")
+	v.shoot(filepath.Join(dir, "console-token-360-light.png"))
+}
