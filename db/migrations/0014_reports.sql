@@ -35,7 +35,7 @@ AS 'SELECT b.sum + s.sum + v.sum, greatest(b.version, s.version)
                                     AND (d.effective_at <= $3) <> (d.posted_at <= $3))
                            ELSE 0 END AS sum) v';
 
--- Statements that were issued. Their bytes never change; a later one of the same account and basis begins where the last one ended.
+-- Statements that were issued. (The foreign key has the creation of accounts wait for a moment, and nobody who posts.) Their bytes never change; a later one of the same account and basis begins where the last one ended.
 CREATE TABLE statement (
     ledger_id    integer     NOT NULL REFERENCES ledger,
     statement_no bigint      GENERATED ALWAYS AS IDENTITY,
@@ -64,6 +64,10 @@ CREATE TABLE statement (
     CONSTRAINT statement_content_check CHECK (sha256 = pg_catalog.sha256(content))
 );
 
+-- The closing balance that the bytes of a statement tell, in the normal direction of its account; NULL if they are none of a statement.
+CREATE FUNCTION statement_balance(content bytea) RETURNS numeric LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$SELECT substring(encode(content, 'escape') FROM '"balance": "(-?[0-9]+(?:\.[0-9]+)?)"\}\],\n"checks": \[')::numeric$$;
+
 -- A statement begins with the moment, and the balance, with which the one before it ended. The last place is read again here, so that a hand in
 -- psql cannot break the chain either; that two cannot take one place, the unique key says.
 -- +goose StatementBegin
@@ -75,6 +79,16 @@ DECLARE
 BEGIN
     SELECT * INTO previous FROM statement s
      WHERE s.ledger_id = NEW.ledger_id AND s.account_no = NEW.account_no AND s.basis = NEW.basis ORDER BY s.ordinal DESC LIMIT 1;
+    -- What was not over when it was issued, or a number that was not drawn, would be believed by all statements after it, for ever.
+    IF NOT (isfinite(NEW.starts_at) AND isfinite(NEW.ends_at) AND NEW.issued_at <= clock_timestamp() AND abs(NEW.opening) < 1e60 AND abs(NEW.closing) < 1e60
+            AND NEW.through BETWEEN 0 AND (SELECT s.last_value FROM journal_sequence s)) THEN
+        RAISE EXCEPTION 'a statement is of a period that is over, and of numbers that were drawn'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'statement_over', TABLE = 'statement';
+    END IF;
+    IF abs(NEW.closing) IS DISTINCT FROM abs(statement_balance(NEW.content)) THEN
+        RAISE EXCEPTION 'the bytes of the statement do not tell its closing balance, %', NEW.closing
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'statement_content_check', TABLE = 'statement';
+    END IF;
     IF NEW.ordinal <> coalesce(previous.ordinal, 0) + 1 THEN
         RAISE EXCEPTION 'the next statement of the account is number %', coalesce(previous.ordinal, 0) + 1
             USING ERRCODE = 'unique_violation', CONSTRAINT = 'statement_ordinal_key', TABLE = 'statement';

@@ -117,12 +117,16 @@ SELECT i.day::integer AS day, t.transfer_id, t.sequence, t.posted_at, t.effectiv
    AND b.at > x.opening_at AND b.at <= x.closing_at
  ORDER BY i.day, t.sequence;
 
--- name: PeriodBounds :one
--- The first and the last time of a ledger's posted transfers up to a number, and how many there are.
-SELECT coalesce(min(b.at), 'epoch')::timestamptz AS first, coalesce(max(b.at), 'epoch')::timestamptz AS last, count(*) AS transfers
-  FROM transfer t
-       CROSS JOIN LATERAL (SELECT CASE WHEN @by_value_date::boolean THEN coalesce(t.effective_at, t.posted_at) ELSE t.posted_at END AS at) b
- WHERE t.ledger_id = @ledger_id AND t.sequence <= @horizon AND t.refusal IS NULL;
+-- name: PeriodDates :many
+-- The first and the last time of the posted transfers of a period, for each day of UTC that has any.
+SELECT min(b.at)::timestamptz AS first, max(b.at)::timestamptz AS last
+  FROM (SELECT @opening_at::timestamptz AS opening_at, @closing_at::timestamptz AS closing_at, @by_value_date::boolean AS by_value) x
+       CROSS JOIN transfer t
+       CROSS JOIN LATERAL (SELECT CASE WHEN x.by_value THEN coalesce(t.effective_at, t.posted_at) ELSE t.posted_at END AS at) b
+ WHERE t.ledger_id = @ledger_id AND t.sequence > @after AND t.sequence <= @through AND t.refusal IS NULL
+   AND b.at > x.opening_at AND b.at <= x.closing_at
+ GROUP BY date_trunc('day', b.at, 'UTC')
+ ORDER BY 1;
 
 -- name: PeriodActivity :many
 -- How many transfers were decided in a period, day by day, by kind and refusal.

@@ -17,7 +17,16 @@ SELECT s.statement_no, a.account_id, s.basis, s.ordinal, s.starts_at, s.ends_at,
 -- The statements of a ledger, the newest first, before one, without their content.
 SELECT s.statement_no, a.account_id, s.basis, s.ordinal, s.starts_at, s.ends_at, s.zone, s.through, s.opening, s.closing, s.sha256, s.issued_at, s.issued_by
   FROM statement s JOIN account a USING (ledger_id, account_no) JOIN ledger l USING (ledger_id)
- WHERE l.name = @ledger AND s.statement_no < @before AND (@account_id::text = '' OR a.account_id = @account_id)
+ WHERE l.name = @ledger AND s.statement_no < @before
+ ORDER BY s.statement_no DESC LIMIT @page_size;
+
+-- name: StatementsOfAccountBackwards :many
+-- The statements of an account, the newest first, before one, without their content.
+SELECT s.statement_no, a.account_id, s.basis, s.ordinal, s.starts_at, s.ends_at, s.zone, s.through, s.opening, s.closing, s.sha256, s.issued_at, s.issued_by
+  FROM (SELECT b.ledger_id, b.account_no, b.account_id FROM account b JOIN ledger l USING (ledger_id)
+         WHERE l.name = @ledger AND b.account_id = @account_id OFFSET 0) a
+       CROSS JOIN LATERAL (SELECT * FROM statement t
+                            WHERE t.ledger_id = a.ledger_id AND t.account_no = a.account_no AND t.statement_no < @before OFFSET 0) s
  ORDER BY s.statement_no DESC LIMIT @page_size;
 
 -- name: LastStatement :many

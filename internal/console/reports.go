@@ -85,6 +85,9 @@ func (v *visit) otherReports(d report.Definition, q values) []link {
 		case other.Takes&report.AtOneMoment != 0:
 			query = maps.Clone(same)
 			query.Del("from")
+		case other.Name == report.Growth:
+			query = maps.Clone(same)
+			query.Del("basis")
 		}
 		links = append(links, link{Title: other.Title, Path: v.reportPath(other.Name, query), Here: other.Name == d.Name})
 	}

@@ -361,31 +361,57 @@ func (q *Queries) PeriodActivity(ctx context.Context, db DBTX, arg PeriodActivit
 	return items, nil
 }
 
-const PeriodBounds = `-- name: PeriodBounds :one
-SELECT coalesce(min(b.at), 'epoch')::timestamptz AS first, coalesce(max(b.at), 'epoch')::timestamptz AS last, count(*) AS transfers
-  FROM transfer t
-       CROSS JOIN LATERAL (SELECT CASE WHEN $1::boolean THEN coalesce(t.effective_at, t.posted_at) ELSE t.posted_at END AS at) b
- WHERE t.ledger_id = $2 AND t.sequence <= $3 AND t.refusal IS NULL
+const PeriodDates = `-- name: PeriodDates :many
+SELECT min(b.at)::timestamptz AS first, max(b.at)::timestamptz AS last
+  FROM (SELECT $1::timestamptz AS opening_at, $2::timestamptz AS closing_at, $3::boolean AS by_value) x
+       CROSS JOIN transfer t
+       CROSS JOIN LATERAL (SELECT CASE WHEN x.by_value THEN coalesce(t.effective_at, t.posted_at) ELSE t.posted_at END AS at) b
+ WHERE t.ledger_id = $4 AND t.sequence > $5 AND t.sequence <= $6 AND t.refusal IS NULL
+   AND b.at > x.opening_at AND b.at <= x.closing_at
+ GROUP BY date_trunc('day', b.at, 'UTC')
+ ORDER BY 1
 `
 
-type PeriodBoundsParams struct {
+type PeriodDatesParams struct {
+	OpeningAt   time.Time
+	ClosingAt   time.Time
 	ByValueDate bool
 	LedgerID    int32
-	Horizon     int64
+	After       int64
+	Through     int64
 }
 
-type PeriodBoundsRow struct {
-	First     time.Time
-	Last      time.Time
-	Transfers int64
+type PeriodDatesRow struct {
+	First time.Time
+	Last  time.Time
 }
 
-// The first and the last time of a ledger's posted transfers up to a number, and how many there are.
-func (q *Queries) PeriodBounds(ctx context.Context, db DBTX, arg PeriodBoundsParams) (PeriodBoundsRow, error) {
-	row := db.QueryRow(ctx, PeriodBounds, arg.ByValueDate, arg.LedgerID, arg.Horizon)
-	var i PeriodBoundsRow
-	err := row.Scan(&i.First, &i.Last, &i.Transfers)
-	return i, err
+// The first and the last time of the posted transfers of a period, for each day of UTC that has any.
+func (q *Queries) PeriodDates(ctx context.Context, db DBTX, arg PeriodDatesParams) ([]PeriodDatesRow, error) {
+	rows, err := db.Query(ctx, PeriodDates,
+		arg.OpeningAt,
+		arg.ClosingAt,
+		arg.ByValueDate,
+		arg.LedgerID,
+		arg.After,
+		arg.Through,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PeriodDatesRow
+	for rows.Next() {
+		var i PeriodDatesRow
+		if err := rows.Scan(&i.First, &i.Last); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const PeriodDays = `-- name: PeriodDays :many

@@ -315,18 +315,89 @@ func (q *Queries) StatementsOfAccount(ctx context.Context, db DBTX, arg Statemen
 	return items, nil
 }
 
-const StatementsOfLedger = `-- name: StatementsOfLedger :many
+const StatementsOfAccountBackwards = `-- name: StatementsOfAccountBackwards :many
 SELECT s.statement_no, a.account_id, s.basis, s.ordinal, s.starts_at, s.ends_at, s.zone, s.through, s.opening, s.closing, s.sha256, s.issued_at, s.issued_by
-  FROM statement s JOIN account a USING (ledger_id, account_no) JOIN ledger l USING (ledger_id)
- WHERE l.name = $1 AND s.statement_no < $2 AND ($3::text = '' OR a.account_id = $3)
+  FROM (SELECT b.ledger_id, b.account_no, b.account_id FROM account b JOIN ledger l USING (ledger_id)
+         WHERE l.name = $1 AND b.account_id = $2 OFFSET 0) a
+       CROSS JOIN LATERAL (SELECT ledger_id, statement_no, account_no, basis, ordinal, starts_at, ends_at, zone, through, opening, closing, content, sha256, issued_at, issued_by FROM statement t
+                            WHERE t.ledger_id = a.ledger_id AND t.account_no = a.account_no AND t.statement_no < $3 OFFSET 0) s
  ORDER BY s.statement_no DESC LIMIT $4
 `
 
-type StatementsOfLedgerParams struct {
+type StatementsOfAccountBackwardsParams struct {
 	Ledger    string
-	Before    int64
 	AccountID string
+	Before    int64
 	PageSize  int32
+}
+
+type StatementsOfAccountBackwardsRow struct {
+	StatementNo int64
+	AccountID   string
+	Basis       string
+	Ordinal     int32
+	StartsAt    time.Time
+	EndsAt      time.Time
+	Zone        string
+	Through     int64
+	Opening     decimal.Decimal
+	Closing     decimal.Decimal
+	Sha256      []byte
+	IssuedAt    time.Time
+	IssuedBy    string
+}
+
+// The statements of an account, the newest first, before one, without their content.
+func (q *Queries) StatementsOfAccountBackwards(ctx context.Context, db DBTX, arg StatementsOfAccountBackwardsParams) ([]StatementsOfAccountBackwardsRow, error) {
+	rows, err := db.Query(ctx, StatementsOfAccountBackwards,
+		arg.Ledger,
+		arg.AccountID,
+		arg.Before,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []StatementsOfAccountBackwardsRow
+	for rows.Next() {
+		var i StatementsOfAccountBackwardsRow
+		if err := rows.Scan(
+			&i.StatementNo,
+			&i.AccountID,
+			&i.Basis,
+			&i.Ordinal,
+			&i.StartsAt,
+			&i.EndsAt,
+			&i.Zone,
+			&i.Through,
+			&i.Opening,
+			&i.Closing,
+			&i.Sha256,
+			&i.IssuedAt,
+			&i.IssuedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const StatementsOfLedger = `-- name: StatementsOfLedger :many
+SELECT s.statement_no, a.account_id, s.basis, s.ordinal, s.starts_at, s.ends_at, s.zone, s.through, s.opening, s.closing, s.sha256, s.issued_at, s.issued_by
+  FROM statement s JOIN account a USING (ledger_id, account_no) JOIN ledger l USING (ledger_id)
+ WHERE l.name = $1 AND s.statement_no < $2
+ ORDER BY s.statement_no DESC LIMIT $3
+`
+
+type StatementsOfLedgerParams struct {
+	Ledger   string
+	Before   int64
+	PageSize int32
 }
 
 type StatementsOfLedgerRow struct {
@@ -347,12 +418,7 @@ type StatementsOfLedgerRow struct {
 
 // The statements of a ledger, the newest first, before one, without their content.
 func (q *Queries) StatementsOfLedger(ctx context.Context, db DBTX, arg StatementsOfLedgerParams) ([]StatementsOfLedgerRow, error) {
-	rows, err := db.Query(ctx, StatementsOfLedger,
-		arg.Ledger,
-		arg.Before,
-		arg.AccountID,
-		arg.PageSize,
-	)
+	rows, err := db.Query(ctx, StatementsOfLedger, arg.Ledger, arg.Before, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,10 @@ package journal
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // so that a zone means the same wherever Khata runs
+	_ "time/tzdata" // so that a zone is known on a machine without a database of them, too
 
 	"github.com/jackc/pgx/v5"
 
@@ -91,7 +92,7 @@ type periodChange struct {
 
 // changePeriod makes a change, unless the books are as it asks already, and returns the one in force, if there is any.
 func (j *Journal) changePeriod(ctx context.Context, caller string, name ledger.Name, p periodChange) (*ledger.PeriodChange, bool, error) {
-	if err := checkZone(p.zone); err != nil {
+	if _, err := ParseZone(p.zone); err != nil {
 		return nil, false, err
 	}
 	if p.zone == "" {
@@ -150,11 +151,22 @@ func (j *Journal) isOver(ctx context.Context, tx pgx.Tx, closedBefore *time.Time
 	return err
 }
 
-// checkZone returns CodeInvalidArgument unless it is the name of a zone of the IANA database, or "". Local, whose meaning depends on the
-// machine, is none.
-func checkZone(name string) error {
-	if _, err := time.LoadLocation(name); err != nil || strings.EqualFold(name, "local") || len(name) > 64 {
-		return ledger.Invalid("zone", "%.80q is no zone of the IANA database, such as Asia/Dhaka, America/New_York or UTC", name)
+// ParseZone reads the name of a zone from the IANA database, such as Asia/Dhaka; "" is UTC. Names whose meaning depends on the machine, such as
+// Local, are none. It returns CodeInvalidArgument.
+func ParseZone(name string) (*time.Location, error) {
+	location, err := time.LoadLocation(name)
+	if err != nil || ofMachine(name) || len(name) > 64 {
+		return nil, ledger.Invalid("zone", "%.80q is no zone of the IANA database, such as Asia/Dhaka, America/New_York or UTC", name)
 	}
-	return nil
+	return location, nil
+}
+
+// ofMachine reports whether a name is one of those that a machine may know beside the zones: what its own clock shows, and other forms of the database.
+func ofMachine(name string) bool {
+	for _, form := range []string{"right/", "posix/"} {
+		if strings.HasPrefix(name, form) {
+			return true
+		}
+	}
+	return slices.Contains([]string{"local", "localtime", "posixrules"}, strings.ToLower(name))
 }

@@ -23,6 +23,9 @@ var (
 const (
 	// periodBudget is how long one statement about a period may take. There are accounts with very many entries.
 	periodBudget = 10 * time.Minute
+	// streamBudget is how long one may take that gives its rows as they are asked for. Whoever takes them slowly holds a connection, and keeps the
+	// database from clearing up.
+	streamBudget = 30 * time.Minute
 	// accountsPerPage is how many accounts one statement reads.
 	accountsPerPage = 500
 )
@@ -197,17 +200,19 @@ func (p *Period) Horizon() int64 { return p.horizon }
 // Now is what the database's clock said when the period was fixed.
 func (p *Period) Now() time.Time { return p.now.UTC() }
 
-// Bounds gives the first and the last time of any posted transfer of the ledger, also outside the period, and how many there are. It looks at all
-// of them.
-func (p *Period) Bounds(ctx context.Context) (first, last time.Time, transfers int64, err error) {
-	err = p.read(ctx, "look for the first transfer", func(ctx context.Context) error {
-		row, err := p.journal.sql.PeriodBounds(ctx, p.journal.pool, dbsqlc.PeriodBoundsParams{
-			LedgerID: p.book, Horizon: p.horizon, ByValueDate: p.spec.ByValueDate,
+// Dates gives the first and the last time of the transfers of the period, for each day of UTC that has any, in order. It looks at all of them.
+func (p *Period) Dates(ctx context.Context) (dates [][2]time.Time, err error) {
+	err = p.read(ctx, "look for the days of a period", func(ctx context.Context) error {
+		rows, err := p.journal.sql.PeriodDates(ctx, p.journal.pool, dbsqlc.PeriodDatesParams{
+			OpeningAt: p.opening.at, ClosingAt: p.closing.at, ByValueDate: p.spec.ByValueDate, LedgerID: p.book, After: p.lowest(), Through: p.highest(),
 		})
-		first, last, transfers = row.First.UTC(), row.Last.UTC(), row.Transfers
+		dates = make([][2]time.Time, len(rows))
+		for i, row := range rows {
+			dates[i] = [2]time.Time{row.First.UTC(), row.Last.UTC()}
+		}
 		return err
 	})
-	return first, last, transfers, err
+	return dates, err
 }
 
 // read is Journal.read for statements that may take long.
@@ -218,13 +223,15 @@ func (p *Period) read(ctx context.Context, doing string, f func(context.Context)
 // stream runs a query and gives its rows one by one, without keeping them. What was given cannot be taken back, so nothing is tried again.
 func stream[Row any](ctx context.Context, p *Period, doing, sql string, args []any, yield func(Row) error) error {
 	var stopped error
+	bounded, cancel := context.WithTimeout(ctx, streamBudget)
+	defer cancel()
 	err := func() error {
-		conn, err := p.journal.pool.Acquire(ctx)
+		conn, err := p.journal.pool.Acquire(bounded)
 		if err != nil {
 			return err
 		}
 		defer conn.Release()
-		rows, err := conn.Query(ctx, sql, args...)
+		rows, err := conn.Query(bounded, sql, args...)
 		if err != nil {
 			return err
 		}
@@ -244,8 +251,11 @@ func stream[Row any](ctx context.Context, p *Period, doing, sql string, args []a
 		}
 		return rows.Err()
 	}()
-	if stopped != nil {
+	switch {
+	case stopped != nil:
 		return stopped
+	case err != nil && bounded.Err() != nil && ctx.Err() == nil:
+		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: it took longer than %s", doing, streamBudget)
 	}
 	return p.journal.public(ctx, doing, err)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -308,25 +309,29 @@ func (h *history) periodSays(t testing.TB, p *journal.Period, c periodCase, numb
 	}
 	pairs["newest"] = [2]string{strings.Join(got, "; "), strings.Join(want, "; ")}
 
-	first, latest, transfers, err := p.Bounds(t.Context())
+	dates, err := p.Dates(t.Context())
 	check(err)
-	var lowest, highest time.Time
-	n := int64(0)
+	byDay := map[time.Time][2]time.Time{}
 	for _, r := range c.transfers {
-		if !c.known(r) {
+		if !c.in(r) || r.sequence <= c.Since {
 			continue
 		}
-		if n++; n == 1 || c.when(r).Before(lowest) {
-			lowest = c.when(r)
+		at := c.when(r).UTC()
+		day := at.Truncate(24 * time.Hour)
+		ends, seen := byDay[day]
+		if !seen || at.Before(ends[0]) {
+			ends[0] = at
 		}
-		if n == 1 || c.when(r).After(highest) {
-			highest = c.when(r)
+		if !seen || at.After(ends[1]) {
+			ends[1] = at
 		}
+		byDay[day] = ends
 	}
-	if n == 0 {
-		lowest, highest = time.Unix(0, 0), time.Unix(0, 0)
+	var wanted [][2]time.Time
+	for _, day := range slices.SortedFunc(maps.Keys(byDay), time.Time.Compare) {
+		wanted = append(wanted, byDay[day])
 	}
-	pairs["bounds"] = [2]string{fmt.Sprint(first.UTC(), latest.UTC(), transfers), fmt.Sprint(lowest.UTC(), highest.UTC(), n)}
+	pairs["dates"] = [2]string{fmt.Sprint(dates), fmt.Sprint(wanted)}
 	return pairs
 }
 

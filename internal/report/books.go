@@ -109,7 +109,7 @@ func (b *book) begin(ctx context.Context, p *journal.Period) error {
 		return err
 	}
 	head := export.BookHead{
-		Ledger: b.q.Ledger.Or(), Basis: string(b.q.Basis), Zone: b.q.Period.zone().String(), From: b.days.name(0), To: b.days.name(len(b.days.begin)),
+		Ledger: b.q.Ledger.Or(), Basis: string(b.q.Basis), Zone: b.q.Period.zone().String(), From: b.days.name(0), To: b.days.next(len(b.days.list) - 1),
 		Through: p.Horizon(),
 	}
 	for _, code := range slices.Sorted(maps.Keys(used)) {
@@ -153,6 +153,9 @@ func (r *Reports) Entries(ctx context.Context, name ledger.Name, after, through 
 	if through < 0 {
 		return 0, ledger.Invalid("through", "is negative")
 	}
+	if through > 0 && after > through {
+		return 0, ledger.Invalid("through", "%d is before after, %d", through, after)
+	}
 	leave, err := r.enter(ctx)
 	if err != nil {
 		return 0, err
@@ -161,6 +164,9 @@ func (r *Reports) Entries(ctx context.Context, name ledger.Name, after, through 
 	p, err := r.journal.Period(ctx, name, journal.PeriodSpec{Through: through})
 	if err != nil {
 		return 0, err
+	}
+	if after > p.Horizon() {
+		return 0, ledger.Invalid("after", "%d is still to come: the last number is %d", after, p.Horizon())
 	}
 	for since := after; since < p.Horizon(); since += r.limits.window {
 		window := p.Window(since, since+r.limits.window)

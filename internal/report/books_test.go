@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -250,7 +251,9 @@ end
 	if _, err := b.CreateLedger(t.Context(), "local", "empty"); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "an empty ledger", b.dictate(t, report.BookRequest{Ledger: "empty"}).String(), "empty by booking in UTC from 1970-01-01 to 1970-01-02\nend\n")
+	now := time.Now().UTC()
+	today, tomorrow := now.Format(time.DateOnly), now.AddDate(0, 0, 1).Format(time.DateOnly)
+	same(t, "an empty ledger", b.dictate(t, report.BookRequest{Ledger: "empty"}).String(), fmt.Sprintf("empty by booking in UTC from %s to %s\nend\n", today, tomorrow))
 	if b.Busy() != 0 {
 		t.Errorf("%d reports are still being made", b.Busy())
 	}
@@ -409,16 +412,70 @@ func TestEntries(t *testing.T) {
 	if got, _, last := entries(horizon, 0); len(got) != 0 || last != horizon {
 		t.Errorf("after all: %q through %d", got, last)
 	}
-	if got, _, last := entries(horizon, 5); len(got) != 0 || last != horizon {
-		t.Errorf("a window that is none: %q through %d", got, last)
-	}
 	stop := errors.New("enough")
 	if _, err := b.Reports.Entries(t.Context(), main, 0, 0, func(*ledger.Transfer, func(ledger.AccountID) ledger.AccountType) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
-	for _, c := range []struct{ after, through int64 }{{-1, 0}, {0, -1}, {0, 1 << 40}} {
+	for _, c := range []struct{ after, through int64 }{{-1, 0}, {0, -1}, {0, 1 << 40}, {1 << 40, 0}, {horizon, 5}} {
 		if _, err := b.Reports.Entries(t.Context(), main, c.after, c.through, nil); ledger.CodeOf(err) != ledger.CodeInvalidArgument {
 			t.Errorf("after %d through %d: %v", c.after, c.through, err)
 		}
+	}
+}
+
+// One transfer with a value date long ago does not make a report impossible, nor its days a million.
+func TestDays_LongAgo(t *testing.T) {
+	b := setup(t)
+	b.account(t, "bank", ledger.Asset, "BDT")
+	b.account(t, "wallet", ledger.Liability, "BDT")
+	b.post(t, move("first", "bank", "wallet", "1", "0001-02-01T00:00:00Z"), move("last", "bank", "wallet", "2", "9998-12-31T23:59:59.999999Z"),
+		move("now", "bank", "wallet", "4", ""))
+	for _, zone := range []string{"UTC", "Asia/Dhaka", "America/New_York"} {
+		for _, q := range []report.Request{
+			{Period: period(t, "", "", zone)}, {Period: period(t, "", "2999-01-01", zone)}, {Period: period(t, "1900-01-01", "", zone), Account: "bank"},
+		} {
+			q.Report, q.Basis = report.GeneralLedger, report.Value
+			items := 0
+			for _, row := range b.run(t, q).Rows {
+				if row.Kind == sheet.Item {
+					items++
+				}
+			}
+			if want := map[bool]int{true: 2, false: 6}[q.Account != ""] - map[bool]int{true: 2}[!q.Period.To.IsZero()]; items != want {
+				t.Errorf("%+v: %d items, want %d", q, items, want)
+			}
+		}
+		got := b.dictate(t, report.BookRequest{Basis: report.Value, Period: period(t, "", "", zone)}).String()
+		if from := map[string]string{"America/New_York": "0001-01-31"}[zone]; !strings.Contains(got, "from "+cmp.Or(from, "0001-02-01")) {
+			t.Errorf("%s: %s", zone, got)
+		}
+	}
+}
+
+// A statement that nothing could follow, or that nobody could read, is refused whoever writes it.
+func TestStatements_GuardedAgainstNonsense(t *testing.T) {
+	b := setup(t)
+	b.account(t, "wallet", ledger.Liability, "BDT")
+	insert := func(starts, ends, issued, through, closing string, said bool) error {
+		_, err := b.pool.Exec(t.Context(), `INSERT INTO statement (ledger_id, account_no, basis, ordinal, starts_at, ends_at, zone, through, opening, closing,
+			content, sha256, issued_at, issued_by) SELECT 1, account_no, 'value', 1, $1::text::timestamptz, $2::text::timestamptz, 'UTC', $4::text::bigint, 0,
+			$5::text::numeric, c, sha256(c), coalesce(nullif($3::text, '')::timestamptz, clock_timestamp()), 'psql'
+			FROM account, convert_to(CASE WHEN $6 THEN E'"balance": "0"}],\n"checks": [' ELSE 'x' END, 'UTF8') c`, starts, ends, issued, through, closing, said)
+		return err
+	}
+	for _, c := range [][5]string{
+		{"2025-01-01", "2998-01-01", "2999-01-01", "1", "0"}, {"-infinity", "2025-01-01", "", "1", "0"}, {"2025-01-01", "infinity", "infinity", "1", "0"},
+		{"2025-01-01", "2025-02-01", "", "9000000000000000000", "0"}, {"2025-01-01", "2025-02-01", "", "-1", "0"}, {"2025-01-01", "2025-02-01", "", "1", "NaN"},
+		{"2025-01-01", "2025-02-01", "2999-01-01", "1", "0"},
+	} {
+		if err := insert(c[0], c[1], c[2], c[3], c[4], true); err == nil {
+			t.Errorf("%q was taken", c)
+		}
+	}
+	if err := insert("2025-01-01", "2025-02-01", "", "1", "0", false); err == nil {
+		t.Error("bytes that are none of a statement were taken")
+	}
+	if err := insert("2025-01-01", "2025-02-01", "", "1", "0", true); err != nil {
+		t.Errorf("what is wrong with none of it: %v", err)
 	}
 }

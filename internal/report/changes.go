@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/shopspring/decimal"
@@ -50,7 +51,7 @@ func (r *Reports) changesSince(ctx context.Context, q Request, w sheet.Writer) e
 	if err != nil {
 		return err
 	}
-	later, err := r.later(ctx, s)
+	later, err := r.later(ctx, s, now.Horizon())
 	if err != nil {
 		return err
 	}
@@ -97,8 +98,8 @@ func (s Statement) closing() (decimal.Decimal, error) {
 	return balance, nil
 }
 
-// later gives the statements after one, in their order.
-func (r *Reports) later(ctx context.Context, s Statement) ([]dbsqlc.StatementsOfAccountRow, error) {
+// later gives the statements after one, in their order, as far as they were issued when the ledger had come to a horizon.
+func (r *Reports) later(ctx context.Context, s Statement, horizon int64) ([]dbsqlc.StatementsOfAccountRow, error) {
 	account, err := r.account(ctx, s.Ledger, s.Account)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (r *Reports) later(ctx context.Context, s Statement) ([]dbsqlc.StatementsOf
 	if err != nil {
 		return nil, r.public(ctx, "list the statements", err)
 	}
-	return rows, nil
+	return slices.DeleteFunc(rows, func(row dbsqlc.StatementsOfAccountRow) bool { return row.Through > horizon }), nil
 }
 
 // lateItemOf is the number of the first of these statements that has seen a sequence.

@@ -11,12 +11,17 @@ import (
 // maxDays is how many days a report may tell apart: 300 years.
 const maxDays = 110_000
 
-// days are the days of a period, in its zone.
+// days are days in a zone, in their order: all of a period, or those of them in which anything can lie.
 type days struct {
-	first day
-	zone  *time.Location
-	// begin has the moments at which they begin; the first is cut short where the period begins later.
+	zone *time.Location
+	list []day
+	// begin has the moments at which they begin.
 	begin []time.Time
+}
+
+func (d *days) add(n day) {
+	d.list = append(d.list, n)
+	d.begin = append(d.begin, n.begins(d.zone))
 }
 
 // daysOf gives the days of a period that begins and ends. It returns CodeInvalidArgument.
@@ -26,37 +31,53 @@ func daysOf(p Period) (*days, error) {
 	if int(last-first) >= maxDays {
 		return nil, ledger.Invalid("to", "is more than %d days after from", maxDays)
 	}
-	d := &days{first: first, zone: zone}
+	d := &days{zone: zone}
 	for n := first; n <= last; n++ {
-		d.begin = append(d.begin, n.begins(zone))
+		d.add(n)
 	}
 	return d, nil
 }
 
-// name is the date of a day.
-func (d *days) name(i int) string { return (d.first + day(i)).String() } //nolint:gosec // at most maxDays
+// name is the date of a day, and next that of the day after it.
+func (d *days) name(i int) string { return d.list[i].String() }
+func (d *days) next(i int) string { return (d.list[i] + 1).String() }
 
-// days gives the days of the report's period. Where it has no beginning or end, these are the first and the last transfer.
+// days gives the days of the report's period. Where that has no beginning or end, days on which nothing can lie are left out: one transfer with a
+// value date in the year 1 does not make a million days.
 func (r *run) days(ctx context.Context) (*days, error) { return periodDays(ctx, r.period, r.Period) }
 
 func periodDays(ctx context.Context, p *journal.Period, period Period) (*days, error) {
-	if period.From.IsZero() || period.To.IsZero() {
-		first, last, _, err := p.Bounds(ctx)
-		if err != nil {
-			return nil, err
+	if !period.From.IsZero() && !period.To.IsZero() {
+		return daysOf(period)
+	}
+	dates, err := p.Dates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	zone := period.zone()
+	d := &days{zone: zone}
+	through := func(first, last day) {
+		if n := len(d.list); n > 0 {
+			first = max(first, d.list[n-1]+1)
 		}
-		if period.From.IsZero() {
-			period.From = first
-			if !period.To.IsZero() && !first.Before(period.To) { // Nothing lies in it.
-				period.From = period.To.Add(-time.Microsecond)
-			}
-		}
-		if period.To.IsZero() {
-			period.To = last.Add(time.Microsecond)
-			if !period.From.Before(period.To) {
-				period.To = period.From.Add(time.Microsecond)
-			}
+		for n := first; n <= last; n++ {
+			d.add(n)
 		}
 	}
-	return daysOf(period)
+	if !period.From.IsZero() {
+		through(dayAt(period.From, zone), dayAt(period.From, zone))
+	}
+	for _, date := range dates {
+		if through(dayAt(date[0], zone), dayAt(date[1], zone)); len(d.list) > maxDays {
+			return nil, ledger.Invalid("from", "and to are needed: there are transfers on more than %d days", maxDays)
+		}
+	}
+	if !period.To.IsZero() {
+		last := dayAt(period.To.Add(-time.Microsecond), zone)
+		through(last, last)
+	}
+	if len(d.list) == 0 {
+		d.add(dayAt(p.Now(), zone))
+	}
+	return d, nil
 }

@@ -42,10 +42,6 @@ func (r *run) growth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _, posted, err := r.period.Bounds(ctx)
-	if err != nil {
-		return err
-	}
 	counted := make([]growthDay, len(days.begin))
 	err = r.period.Activity(ctx, days.begin, func(a journal.Activity) error {
 		d := &counted[a.Day]
@@ -73,8 +69,7 @@ func (r *run) growth(ctx context.Context) error {
 		}
 		counted[day].taken += s.Taken
 	}
-	err = r.begin(growthColumns, sheet.Fact{ID: "posted_so_far", Title: "Posted so far", Value: strconv.FormatInt(posted, 10) + " transfers"},
-		sheet.Fact{ID: "duplicates", Title: "Duplicates", Value: "as the servers have counted them; one that was killed has lost up to a minute's"})
+	err = r.begin(growthColumns, sheet.Fact{ID: "duplicates", Title: "Duplicates", Value: "as the servers have counted them; one that was killed has lost up to a minute's"})
 	if err != nil {
 		return err
 	}

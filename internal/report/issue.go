@@ -367,9 +367,19 @@ func (r *Reports) Statements(ctx context.Context, name ledger.Name, account ledg
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	rows, err := r.sql.StatementsOfLedger(ctx, r.pool, dbsqlc.StatementsOfLedgerParams{
-		Ledger: string(name.Or()), Before: before, AccountID: string(account), PageSize: int32(limit) + 1, //nolint:gosec // a few hundred
-	})
+	pageSize := int32(limit) + 1 //nolint:gosec // a few hundred
+	var rows []dbsqlc.StatementsOfLedgerRow
+	if account == "" {
+		rows, err = r.sql.StatementsOfLedger(ctx, r.pool, dbsqlc.StatementsOfLedgerParams{Ledger: string(name.Or()), Before: before, PageSize: pageSize})
+	} else {
+		var found []dbsqlc.StatementsOfAccountBackwardsRow
+		found, err = r.sql.StatementsOfAccountBackwards(ctx, r.pool, dbsqlc.StatementsOfAccountBackwardsParams{
+			Ledger: string(name.Or()), AccountID: string(account), Before: before, PageSize: pageSize,
+		})
+		for _, row := range found {
+			rows = append(rows, dbsqlc.StatementsOfLedgerRow(row))
+		}
+	}
 	if err != nil {
 		return nil, false, r.public(ctx, "list the statements", err)
 	}

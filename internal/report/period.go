@@ -1,11 +1,9 @@
 package report
 
 import (
-	"slices"
-	"strings"
 	"time"
-	_ "time/tzdata" // so that a zone means the same wherever Khata runs
 
+	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -69,25 +67,8 @@ func Month(text, zone string) (Period, error) {
 	return p, p.Validate()
 }
 
-// ParseZone reads the name of a zone from the IANA database, such as Asia/Dhaka; "" is UTC. Names whose meaning depends on the machine, such as
-// Local, are none. It returns CodeInvalidArgument.
-func ParseZone(name string) (*time.Location, error) {
-	location, err := time.LoadLocation(name)
-	if err != nil || ofMachine(name) || len(name) > 64 {
-		return nil, ledger.Invalid("zone", "%.80q is no zone of the IANA database, such as Asia/Dhaka, America/New_York or UTC", name)
-	}
-	return location, nil
-}
-
-// ofMachine reports whether a name is one of those that a machine may know beside the zones: what its own clock shows, and other forms of the database.
-func ofMachine(name string) bool {
-	for _, form := range []string{"right/", "posix/"} {
-		if strings.HasPrefix(name, form) {
-			return true
-		}
-	}
-	return slices.Contains([]string{"local", "localtime", "posixrules"}, strings.ToLower(name))
-}
+// ParseZone reads the name of a zone; see journal.ParseZone.
+func ParseZone(name string) (*time.Location, error) { return journal.ParseZone(name) }
 
 func parseMoment(field, text string, zone *time.Location) (time.Time, error) {
 	if text == "" {

@@ -44,7 +44,7 @@ type limits struct {
 	positions int
 }
 
-var usualLimits = limits{lines: 100_000, entries: 100_000, window: 20_000, items: 1_000_000, groups: 200_000, positions: 5_000_000}
+var usualLimits = limits{lines: 20_000, entries: 100_000, window: 20_000, items: 1_000_000, groups: 200_000, positions: 5_000_000}
 
 // New makes Reports on a journal, and on the pool in which statements are.
 func New(j *journal.Journal, pool *pgxpool.Pool) *Reports {
@@ -55,6 +55,9 @@ func New(j *journal.Journal, pool *pgxpool.Pool) *Reports {
 
 // enter waits until there is room for one more report.
 func (r *Reports) enter(ctx context.Context) (leave func(), err error) {
+	if r.pool.Config().MaxConns < 2 { // A report that lists entries would wait for itself, and everybody for it.
+		return nil, ledger.Errorf(ledger.CodeUnavailable, "reports need two connections to the database: start the server with --max-connections 2 or more")
+	}
 	select {
 	case r.slots <- struct{}{}:
 		return func() { <-r.slots }, nil
@@ -67,7 +70,7 @@ func (r *Reports) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // Run makes a report and writes it row by row. It returns CodeInvalidArgument, CodeLedgerNotFound or CodeAccountNotFound, before anything is
-// written; afterwards only what the database or the writer may say.
+// written; afterwards only what the database or the writer may say, and CodeInvalidArgument where it turns out to be too much.
 func (r *Reports) Run(ctx context.Context, q Request, w sheet.Writer) error {
 	d, err := Define(q.Report)
 	if err != nil {

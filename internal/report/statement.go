@@ -11,7 +11,7 @@ import (
 type StatementSpec struct {
 	Ledger  ledger.Name
 	Account ledger.AccountID
-	// Period ends before now. Its From may be zero: then it begins where the account's last statement ended, or with the first entry.
+	// Period ends before now. Its From may be zero: then it begins where the account's last statement ended; the first one needs it.
 	Period Period
 	Basis  Basis
 }

@@ -59,7 +59,12 @@ var tools = []tool{
 			// Sums of positions: those of numbers are rounded where the columns of two currencies are one.
 			query := "SELECT account, sum(position) GROUP BY account ORDER BY account"
 			for _, row := range table(t, output(t, filepath.Dir(file), "bean-query", "-f", "csv", file, query)) {
-				balances[strings.TrimSpace(row[0])] = strings.Join(strings.Fields(row[1]), " ")
+				fields := strings.Fields(row[1])
+				if strings.Contains(fields[0], "E") { // Python writes what is very small in its own way; no digit is lost.
+					exact := amount(fields[0])
+					fields[0] = exact.StringFixed(-exact.Exponent())
+				}
+				balances[strings.TrimSpace(row[0])] = strings.Join(fields, " ")
 			}
 			return balances
 		},
