@@ -219,21 +219,6 @@ func period(t testing.TB, from, to, zone string) report.Period {
 	return p
 }
 
-// text is a sheet as a test looks at it: its rows, one a line, with the cells that are not empty.
-func text(s *sheet.Sheet, columns ...string) string {
-	var out strings.Builder
-	for _, row := range s.Rows {
-		out.WriteString(string(row.Kind))
-		for i, cell := range row.Cells {
-			if id := s.Head.Columns[i].ID; cell != "" && (len(columns) == 0 || strings.Contains(" "+strings.Join(columns, " ")+" ", " "+id+" ")) {
-				out.WriteString(" " + id + "=" + cell)
-			}
-		}
-		out.WriteString("\n")
-	}
-	return out.String()
-}
-
 // bytesOf is a sheet as JSON, without the fact that says when it was read.
 func bytesOf(t tester, s *sheet.Sheet) string {
 	t.Helper()

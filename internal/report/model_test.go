@@ -260,7 +260,6 @@ type machine struct {
 	o       *oracle
 	moments []time.Time // at which something may begin or end
 	n       int
-	refused int
 	chains  map[string]*chain
 	issued  []report.Statement
 }

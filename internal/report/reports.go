@@ -135,7 +135,7 @@ func (q *Request) validate(d Definition) error {
 		return ledger.Invalid("account", "is required: the report %s is of one account", d.Name)
 	case d.Takes&NeedsPeriod != 0 && (q.Period.From.IsZero() || q.Period.To.IsZero()):
 		return ledger.Invalid("from", "and to are required: the report %s is of a period that begins and ends", d.Name)
-	case d.Takes&NeedsStatement != 0 && !(q.Period.From.IsZero() && q.Period.To.IsZero()):
+	case d.Takes&NeedsStatement != 0 && (!q.Period.From.IsZero() || !q.Period.To.IsZero()):
 		return ledger.Invalid("from", "and to are nothing that the report %s can be asked for: its period is the statement's", d.Name)
 	case d.Takes&NeedsStatement != 0 && q.Statement <= 0:
 		return ledger.Invalid("statement", "is required: the number of a statement that was issued")
