@@ -146,7 +146,7 @@ func (f *reportFlags) add(cmd *cobra.Command, takes func(report.Takes) bool) {
 }
 
 func addThrough(cmd *cobra.Command, through *int64) {
-	cmd.Flags().Int64Var(through, "through", 0, "the last sequence that counts: with it the answer is the same for ever; 0 is the last one there is")
+	cmd.Flags().Int64Var(through, "through", 0, "the last sequence that counts: with it the figures are the same for ever; 0 is the last one there is")
 	onlyOnCommandLine(cmd, "through")
 }
 
