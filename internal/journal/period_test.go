@@ -24,7 +24,8 @@ type periodCase struct {
 }
 
 func (c periodCase) String() string {
-	return fmt.Sprintf("from %q to %q by value %t through %d since %d", c.From.Format(time.RFC3339Nano), c.To.Format(time.RFC3339Nano), c.ByValueDate, c.Through, c.Since)
+	return fmt.Sprintf("from %q to %q by value %t through %d since %d", c.From.Format(time.RFC3339Nano), c.To.Format(time.RFC3339Nano), c.ByValueDate,
+		c.Through, c.Since)
 }
 
 func (c periodCase) when(r recorded) time.Time {
@@ -239,13 +240,15 @@ func (h *history) periodSays(t testing.TB, p *journal.Period, c periodCase, numb
 	got, want = nil, nil
 	transfer := func(list *[]string) func(x journal.PeriodTransfer) error {
 		return func(x journal.PeriodTransfer) error {
-			*list = append(*list, fmt.Sprint(x.Day, " ", x.Transfer.Sequence, " ", x.Amounts, " ", len(x.Transfer.Entries), " ", x.TypeOf(x.Transfer.Entries[0].Account)))
+			*list = append(*list, fmt.Sprint(x.Day, " ", x.Transfer.Sequence, " ", x.Amounts, " ", len(x.Transfer.Entries), " ",
+				x.TypeOf(x.Transfer.Entries[0].Account)))
 			return nil
 		}
 	}
 	check(p.Transfers(t.Context(), days, transfer(&got)))
 	for _, r := range listed {
-		want = append(want, fmt.Sprint(dayOf(days, c.when(r)), " ", r.sequence, " ", r.amounts, " ", len(r.accounts), " asset")) // the hot account comes first
+		want = append(want, fmt.Sprint(dayOf(days, c.when(r)), " ", r.sequence, " ", r.amounts, " ", len(r.accounts),
+			" asset")) // the hot account comes first
 	}
 	pairs["transfers"] = [2]string{strings.Join(got, "; "), strings.Join(want, "; ")}
 

@@ -60,7 +60,8 @@ func TestTallies(t *testing.T) {
 	check("more", tallies.unwritten(), 1, LedgerGuard, 4, 4)
 
 	tallies.countResults(3, []PostResult{
-		{Replayed: true}, {}, {Replayed: true}, {Err: ledger.Errorf(ledger.CodeAlreadyExists, "x")}, {Err: ledger.Errorf(ledger.CodeUnavailable, "x")}, {Err: errors.New("x")},
+		{Replayed: true}, {}, {Replayed: true}, {Err: ledger.Errorf(ledger.CodeAlreadyExists, "x")}, {Err: ledger.Errorf(ledger.CodeUnavailable,
+			"x")}, {Err: errors.New("x")},
 	})
 	check("results", tallies.unwritten(), 3, LedgerGuard, 2, 1)
 
@@ -107,8 +108,10 @@ func TestStretches(t *testing.T) {
 		certain, doubtful []stretch
 	}{
 		{boundary{}, boundary{base: 10}, []stretch{{0, 10}}, nil},
-		{boundary{base: 3, stretches: []stretch{{3, 5}}}, boundary{base: 10, stretches: []stretch{{10, 12}, {20, 22}}}, []stretch{{5, 10}}, []stretch{{3, 5}, {10, 12}, {20, 22}}},
-		{boundary{base: 3, stretches: []stretch{{3, 5}, {7, 8}, {11, 13}}}, boundary{base: 10}, []stretch{{5, 7}, {8, 10}}, []stretch{{3, 5}, {7, 8}, {11, 13}}},
+		{boundary{base: 3, stretches: []stretch{{3, 5}}}, boundary{base: 10, stretches: []stretch{{10, 12}, {20, 22}}}, []stretch{{5, 10}}, []stretch{{3,
+			5}, {10, 12}, {20, 22}}},
+		{boundary{base: 3, stretches: []stretch{{3, 5}, {7, 8}, {11, 13}}}, boundary{base: 10}, []stretch{{5, 7}, {8, 10}}, []stretch{{3, 5}, {7, 8},
+			{11, 13}}},
 		{boundary{base: 3, stretches: []stretch{{3, 30}}}, boundary{base: 10, stretches: []stretch{{10, 12}}}, nil, []stretch{{3, 30}}},
 		{boundary{base: 3, stretches: []stretch{{3, 5}}}, boundary{base: 3, stretches: []stretch{{3, 5}}}, nil, []stretch{{3, 5}}},
 	} {

@@ -22,8 +22,10 @@ import (
 
 // nasty are texts that some format, tool or program has fallen over.
 var nasty = []string{
-	"=cmd()", "-1+1", "+1", "@SUM(1)", "; drop", "'; DROP TABLE entry; --", "first line\nsecond line", "\r\n    a:b  100.00 BDT", "]", "[2025-01-01]", "date:2025-01-01",
-	"date2:2025-01-01, x:y", "(code) !", "* not a heading", "|payee | note", `"quoted" and \ more`, "tab\there", "1,234.50", "টাকা পাঠানো", "🧾💸", "\u202eright to left",
+	"=cmd()", "-1+1", "+1", "@SUM(1)", "; drop", "'; DROP TABLE entry; --", "first line\nsecond line", "\r\n    a:b  100.00 BDT",
+	"]", "[2025-01-01]", "date:2025-01-01",
+	"date2:2025-01-01, x:y", "(code) !", "* not a heading", "|payee | note", `"quoted" and \ more`, "tab\there",
+	"1,234.50", "টাকা পাঠানো", "🧾💸", "\u202eright to left",
 	"\u2028", " ", "<script>alert(1)</script>", "%s%n", "#tag ^link", "{{.}}", "",
 }
 
@@ -416,7 +418,8 @@ func agreement(t *testing.T, seed uint64, transfers int) {
 	done()
 	t.Logf("%d transfers: %v", g.sent, g.outcomes)
 	for _, outcome := range []string{
-		"transfer", "hold", "capture", "void", "refund", "reversal", "replayed", "psql", "INSUFFICIENT_FUNDS", "PERIOD_CLOSED", "late items by booking", "late items by value",
+		"transfer", "hold", "capture", "void", "refund", "reversal", "replayed", "psql", "INSUFFICIENT_FUNDS", "PERIOD_CLOSED",
+		"late items by booking", "late items by value",
 	} {
 		if g.outcomes[outcome] == 0 {
 			t.Errorf("nothing was %s", outcome)
@@ -443,6 +446,9 @@ func agreement(t *testing.T, seed uint64, transfers int) {
 	for _, tool := range tools {
 		group.Go(func() {
 			for _, c := range cuts {
+				if tool.name == "beancount" && transfers > 10_000 && c.basis == report.Value && c.from.IsZero() {
+					continue // It takes a quarter of a minute, and the smaller books have it too.
+				}
 				started := time.Now()
 				b.checkTool(t, tool, g.o, c)
 				t.Logf("%s %s: %s", tool.name, c, time.Since(started).Round(time.Millisecond))
@@ -552,7 +558,8 @@ func (g *randomBooks) tamperings(t *testing.T, all bool) {
 			check                     string
 			trial                     bool
 		}{
-			"the last snapshot of an account", "snapshot", fmt.Sprintf("UPDATE snapshot x SET sum = sum + "+unit+" WHERE ctid = '%s'", "x.account_no", snapshot),
+			"the last snapshot of an account", "snapshot", fmt.Sprintf("UPDATE snapshot x SET sum = sum + "+unit+" WHERE ctid = '%s'", "x.account_no",
+				snapshot),
 			fmt.Sprintf("UPDATE snapshot x SET sum = sum - "+unit+" WHERE (ledger_id, account_no, through) = (%s)", "x.account_no",
 				read[string](t, g.books, "SELECT concat_ws(', ', ledger_id, account_no, through) FROM snapshot WHERE ctid = '"+snapshot+"'")),
 			"snapshots", true,
@@ -593,14 +600,18 @@ func (g *randomBooks) tamperings(t *testing.T, all bool) {
 			if (len(failed) > 0) != c.trial {
 				t.Errorf("%s: trial balance by %s: %v", c.name, basis, failed)
 			}
+			var group sync.WaitGroup
 			for _, tool := range tools {
-				err := g.refuses(t, tool, report.BookRequest{Period: whole.period(), Basis: basis, Running: true})
-				if err == nil {
-					t.Errorf("%s: %s takes the books by %s", c.name, tool.name, basis)
-				} else {
-					t.Logf("%s: %.200s", c.name, strings.ReplaceAll(err.Error(), "\n", " "))
-				}
+				group.Go(func() {
+					err := g.refuses(t, tool, report.BookRequest{Period: whole.period(), Basis: basis, Running: true})
+					if err == nil {
+						t.Errorf("%s: %s takes the books by %s", c.name, tool.name, basis)
+					} else {
+						t.Logf("%s: %.200s", c.name, strings.ReplaceAll(err.Error(), "\n", " "))
+					}
+				})
 			}
+			group.Wait()
 		}
 		g.tamper(t, c.table, c.back)
 		if after := read[string](t, g.books, "SELECT md5(string_agg(x::text, '' ORDER BY x::text)) FROM "+c.table+" x"); after != before {

@@ -19,7 +19,8 @@ func TestClearing(t *testing.T) {
 	t.Parallel()
 	b, o := setup(t), newOracle()
 	for _, id := range []ledger.AccountID{
-		"owner", "assets:clearing:gw", "suspense", "x:clearing", "a:suspense:b", "clearing:old", "clearing:turn", "clearing:v", "clearing:empty", "clearing:back",
+		"owner", "assets:clearing:gw", "suspense", "x:clearing", "a:suspense:b", "clearing:old", "clearing:turn", "clearing:v",
+		"clearing:empty", "clearing:back",
 		"clearings", "my-suspense", "clearing",
 	} {
 		b.account(t, id, ledger.Asset, "BDT")
@@ -101,24 +102,29 @@ total Total JPY|1 account|JPY|500|1|2025-06-30|0|t23|500||||
 		// As of the past, and in zones where it is another day.
 		{report.Request{Prefix: "assets:", Period: report.Period{To: *at("2025-06-02T00:00:00Z")}},
 			"item assets:clearing:gw||BDT|150.00|2|2025-01-01|151|t1|50.00||||100.00\n"},
-		{report.Request{Prefix: "assets:", Period: report.Period{To: *at("2025-06-01T12:00:00Z")}}, "item assets:clearing:gw||BDT|100.00|1|2025-01-01|151|t1|||||100.00\n"},
+		{report.Request{Prefix: "assets:", Period: report.Period{To: *at("2025-06-01T12:00:00Z")}},
+			"item assets:clearing:gw||BDT|100.00|1|2025-01-01|151|t1|||||100.00\n"},
 		{report.Request{Prefix: "clearing:v", Basis: report.Value, Period: report.Period{To: *at("2025-06-10T00:00:00Z")}},
 			"item clearing:v||BDT|90.00|1|2025-06-05|4|t16||90.00|||\n"},
-		{report.Request{Prefix: "clearing:v", Period: report.Period{To: *at("2025-06-10T00:00:00Z")}}, "item clearing:v||BDT|100.00|1|2025-06-01|8|t15|||100.00||\n"},
-		{report.Request{Prefix: "x:", Period: report.Period{Zone: zoneOf(t, "Pacific/Kiritimati")}}, "item x:clearing||BDT|1.00|1|2025-06-24|7|t6||1.00|||\n"},
+		{report.Request{Prefix: "clearing:v", Period: report.Period{To: *at("2025-06-10T00:00:00Z")}},
+			"item clearing:v||BDT|100.00|1|2025-06-01|8|t15|||100.00||\n"},
+		{report.Request{Prefix: "x:", Period: report.Period{Zone: zoneOf(t, "Pacific/Kiritimati")}},
+			"item x:clearing||BDT|1.00|1|2025-06-24|7|t6||1.00|||\n"},
 	} {
 		c.q.Report = report.Clearing
 		if c.q.Period.To.IsZero() {
 			c.q.Period.To = end
 		}
 		s := b.run(t, c.q)
-		if same(t, fmt.Sprintf("%+v", c.q), rows(s, sheet.Item), c.want); c.q.Prefix != "" && s.Head.Fact("accounts") != "with clearing or suspense in their id, or beginning as asked" {
+		if same(t, fmt.Sprintf("%+v", c.q), rows(s, sheet.Item), c.want); c.q.Prefix != "" &&
+			s.Head.Fact("accounts") != "with clearing or suspense in their id, or beginning as asked" {
 			t.Errorf("head: %v", s.Head.Facts)
 		}
 	}
 	b.LimitTo(3)
 	for _, basis := range []report.Basis{report.Booking, report.Value} {
-		err := b.Run(t.Context(), report.Request{Report: report.Clearing, Basis: basis, Prefix: "clearing:old", Period: report.Period{To: end}}, &sheet.Collector{})
+		err := b.Run(t.Context(), report.Request{Report: report.Clearing, Basis: basis, Prefix: "clearing:old", Period: report.Period{To: end}},
+			&sheet.Collector{})
 		if ledger.CodeOf(err) != ledger.CodeInvalidArgument || !strings.Contains(fmt.Sprint(err), "account clearing:old has more than 3 open items") {
 			t.Errorf("too many items: %v", err)
 		}
@@ -137,7 +143,8 @@ func TestGrowth(t *testing.T) {
 	b.account(t, "yen", ledger.Asset, "JPY")
 	b.account(t, "yen:owner", ledger.Equity, "JPY")
 	o := newOracle()
-	b.insert(t, o, hand{"old", "yen", "yen:owner", "1", *at("2025-01-05T23:59:59.999999Z"), time.Time{}}, hand{"new", "yen", "yen:owner", "1", *at("2025-01-06T00:00:00Z"), time.Time{}})
+	b.insert(t, o, hand{"old", "yen", "yen:owner", "1", *at("2025-01-05T23:59:59.999999Z"), time.Time{}}, hand{"new", "yen", "yen:owner", "1",
+		*at("2025-01-06T00:00:00Z"), time.Time{}})
 	server := func(work func(j *journal.Journal)) {
 		pool, err := pg.Connect(t.Context(), pg.Config{DSN: b.db.ServiceDSN()})
 		if err != nil {

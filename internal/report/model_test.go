@@ -21,7 +21,8 @@ import (
 )
 
 // section writes the accounts of one type as the oracle has them, and what they come to by currency.
-func (o *oracle) section(out *strings.Builder, c cut, id, title string, kind ledger.AccountType, value func(*figures) decimal.Decimal, results map[ledger.CurrencyCode]decimal.Decimal) map[ledger.CurrencyCode]decimal.Decimal {
+func (o *oracle) section(out *strings.Builder, c cut, id, title string, kind ledger.AccountType, value func(*figures) decimal.Decimal,
+	results map[ledger.CurrencyCode]decimal.Decimal) map[ledger.CurrencyCode]decimal.Decimal {
 	totals := map[ledger.CurrencyCode]decimal.Decimal{}
 	all := o.of(c)
 	for _, account := range o.ids() {
@@ -142,7 +143,8 @@ func (o *oracle) dailyPosition(c cut, is func(ledger.AccountSpec) bool) string {
 				t = &figures{}
 				totals[i][spec.Currency] = t
 			}
-			t.opening, t.debits, t.credits, t.closing = t.opening.Add(day.opening), t.debits.Add(day.debits), t.credits.Add(day.credits), t.closing.Add(day.closing)
+			t.opening, t.closing = t.opening.Add(day.opening), t.closing.Add(day.closing)
+			t.debits, t.credits = t.debits.Add(day.debits), t.credits.Add(day.credits)
 		}
 	}
 	for i, date := range dates {
@@ -155,7 +157,8 @@ func (o *oracle) dailyPosition(c cut, is func(ledger.AccountSpec) bool) string {
 			t := totals[i][code]
 			account := ledger.AccountID("total")
 			o.specs[account] = ledger.AccountSpec{Currency: code}
-			fmt.Fprintf(&sums, "total Total %s|%s|%s|%s|%s|%s|%s|%s\n", code, counted(counts[code]), date, code, o.money(account, t.opening), o.moved(account, t.debits),
+			fmt.Fprintf(&sums, "total Total %s|%s|%s|%s|%s|%s|%s|%s\n", code, counted(counts[code]), date, code, o.money(account, t.opening),
+				o.moved(account, t.debits),
 				o.moved(account, t.credits), o.money(account, t.closing))
 			delete(o.specs, account)
 		}
@@ -175,7 +178,8 @@ func (o *oracle) balanceOverTime(c cut, id ledger.AccountID) string {
 	f, spec, dates := o.of(c)[id], o.specs[id], c.dates()
 	fmt.Fprintf(&out, "opening |%s|||%s\n", spec.Currency, o.money(id, o.natural(id, f.opening)))
 	for i, day := range f.daily(dates) {
-		fmt.Fprintf(&out, "item %s|%s|%s|%s|%s\n", dates[i], spec.Currency, o.moved(id, day.debits), o.moved(id, day.credits), o.money(id, o.natural(id, day.closing)))
+		fmt.Fprintf(&out, "item %s|%s|%s|%s|%s\n", dates[i], spec.Currency, o.moved(id, day.debits), o.moved(id, day.credits), o.money(id, o.natural(id,
+			day.closing)))
 	}
 	return out.String()
 }
@@ -237,7 +241,8 @@ func (o *oracle) clearing(c cut, now time.Time) string {
 			}
 			buckets[bucket] = buckets[bucket].Add(p.amount)
 		}
-		cells := []string{string(id), o.specs[id].Name, string(o.specs[id].Currency), o.money(id, f.closing), fmt.Sprint(len(open)), oldest.when(c.basis).In(c.zone).Format(time.DateOnly),
+		cells := []string{string(id), o.specs[id].Name, string(o.specs[id].Currency), o.money(id, f.closing), fmt.Sprint(len(open)),
+			oldest.when(c.basis).In(c.zone).Format(time.DateOnly),
 			fmt.Sprint(day(asOf) - day(oldest.when(c.basis))), string(oldest.transfer)}
 		for _, sum := range buckets {
 			cells = append(cells, o.moved(id, sum))
@@ -266,9 +271,11 @@ type machine struct {
 
 var machineAccounts = []ledger.AccountSpec{
 	{ID: "bank", Type: ledger.Asset, Currency: "BDT"}, {ID: "assets:clearing:gw", Type: ledger.Asset, Currency: "BDT", Name: "=1+1"},
-	{ID: "a:b", Type: ledger.Liability, Currency: "BDT"}, {ID: "a:b-c", Type: ledger.Liability, Currency: "BDT"}, {ID: "fees", Type: ledger.Revenue, Currency: "BDT"},
+	{ID: "a:b", Type: ledger.Liability, Currency: "BDT"}, {ID: "a:b-c", Type: ledger.Liability, Currency: "BDT"}, {ID: "fees", Type: ledger.Revenue,
+		Currency: "BDT"},
 	{ID: "costs", Type: ledger.Expense, Currency: "BDT"}, {ID: "owner", Type: ledger.Equity, Currency: "BDT"},
-	{ID: "yen", Type: ledger.Asset, Currency: "JPY"}, {ID: "suspense", Type: ledger.Liability, Currency: "JPY"}, {ID: "yen:fees", Type: ledger.Revenue, Currency: "JPY"},
+	{ID: "yen", Type: ledger.Asset, Currency: "JPY"}, {ID: "suspense", Type: ledger.Liability, Currency: "JPY"}, {ID: "yen:fees",
+		Type: ledger.Revenue, Currency: "JPY"},
 	{ID: "idle", Type: ledger.Asset, Currency: "KWD"},
 }
 
@@ -369,7 +376,8 @@ func (m *machine) entries(t *rapid.T) {
 
 func (m *machine) days(t *rapid.T) {
 	c := m.cut(t, true)
-	same(t, "daily position "+c.String(), rows(m.run(t, c.request(report.DailyPosition))), m.o.dailyPosition(c, func(s ledger.AccountSpec) bool { return s.Type == ledger.Asset }))
+	same(t, "daily position "+c.String(), rows(m.run(t, c.request(report.DailyPosition))), m.o.dailyPosition(c,
+		func(s ledger.AccountSpec) bool { return s.Type == ledger.Asset }))
 	q := c.request(report.BalanceOverTime)
 	q.Account = rapid.SampledFrom(machineAccounts).Draw(t, "account").ID
 	same(t, "balance over time "+c.String(), rows(m.run(t, q)), m.o.balanceOverTime(c, q.Account))
@@ -385,7 +393,10 @@ func (m *machine) issue(t *rapid.T) {
 		known = &chain{}
 		m.chains[key] = known
 	}
-	past := slices.DeleteFunc(slices.Clone(m.moments), func(at time.Time) bool { return at.After(time.Now().Add(-time.Second)) && basis == report.Value })
+	past := slices.DeleteFunc(slices.Clone(m.moments), func(at time.Time) bool {
+		return at.After(time.Now().Add(-time.Second)) &&
+			basis == report.Value
+	})
 	to := rapid.SampledFrom(past).Draw(t, "to")
 	spec := report.StatementSpec{Ledger: m.name, Account: account, Basis: basis, Period: report.Period{To: to, Zone: time.UTC}}
 	if len(known.numbers) == 0 {
@@ -414,7 +425,8 @@ func (m *machine) issue(t *rapid.T) {
 	row := func(kind sheet.RowKind, p posted) {
 		balance = balance.Add(p.amount)
 		debits, credits = debits.Add(positive(p.amount)), credits.Add(positive(p.amount.Neg()))
-		fmt.Fprintf(&want, "%s %s|%d|%s|%s|%s|%s|%s|%s|%s\n", kind, p.when(basis).UTC().Format(time.DateOnly), p.sequence, p.transfer, p.kind, against(p.others), p.description,
+		fmt.Fprintf(&want, "%s %s|%d|%s|%s|%s|%s|%s|%s|%s\n", kind, p.when(basis).UTC().Format(time.DateOnly), p.sequence, p.transfer, p.kind,
+			against(p.others), p.description,
 			m.o.side(account, p.amount, 1), m.o.side(account, p.amount, -1), m.o.money(account, m.o.natural(account, balance)))
 	}
 	for _, p := range late {
@@ -423,7 +435,8 @@ func (m *machine) issue(t *rapid.T) {
 	for _, p := range f.lines {
 		row(sheet.Item, p)
 	}
-	fmt.Fprintf(&want, "closing |||||Closing balance|%s|%s|%s\n", m.o.money(account, debits), m.o.money(account, credits), m.o.money(account, m.o.natural(account, f.closing)))
+	fmt.Fprintf(&want, "closing |||||Closing balance|%s|%s|%s\n", m.o.money(account, debits), m.o.money(account, credits), m.o.money(account,
+		m.o.natural(account, f.closing)))
 	same(t, fmt.Sprintf("statement %d of %s", s.Ordinal, key), rows(told), want.String())
 	known.numbers, known.last, known.closing = append(known.numbers, s.Number), s, f.closing
 	m.issued = append(m.issued, s)
@@ -462,10 +475,12 @@ func (m *machine) changes(t *rapid.T) {
 				break
 			}
 		}
-		fmt.Fprintf(&want, "late %s|%d|%s|%s|%s|%s|%s|%s|%s|%s\n", p.when(s.Basis).UTC().Format(time.DateOnly), p.sequence, p.transfer, p.kind, against(p.others), p.description,
+		fmt.Fprintf(&want, "late %s|%d|%s|%s|%s|%s|%s|%s|%s|%s\n", p.when(s.Basis).UTC().Format(time.DateOnly), p.sequence, p.transfer, p.kind,
+			against(p.others), p.description,
 			m.o.side(s.Account, p.amount, 1), m.o.side(s.Account, p.amount, -1), instant(p.at), in)
 	}
-	same(t, fmt.Sprintf("changes since statement %d", s.Number), rows(m.run(t, report.Request{Report: report.ChangesSince, Statement: s.Number})), want.String())
+	same(t, fmt.Sprintf("changes since statement %d", s.Number), rows(m.run(t, report.Request{Report: report.ChangesSince, Statement: s.Number})),
+		want.String())
 }
 
 func (m *machine) growth(t *rapid.T) {
@@ -504,7 +519,8 @@ func TestModel(t *testing.T) {
 			m.moments = append(m.moments, day.Add(-6*time.Hour), day.AddDate(0, 0, -1).Add(5*time.Hour))
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"post": m.post, "post more": m.post, "balances": m.balances, "entries": m.entries, "days": m.days, "issue": m.issue, "changes": m.changes, "growth": m.growth,
+			"post": m.post, "post more": m.post, "balances": m.balances, "entries": m.entries, "days": m.days, "issue": m.issue,
+			"changes": m.changes, "growth": m.growth,
 		})
 	})
 	ledgertest.CheckBooks(t, b.db)
@@ -550,13 +566,23 @@ func TestWhilePosting(t *testing.T) {
 	now := report.Period{From: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1), To: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2)}
 	var requests []report.Request
 	for _, name := range []report.Name{report.TrialBalance, report.GeneralLedger, report.IncomeStatement, report.DailyPosition} {
-		requests = append(requests, report.Request{Report: name, Basis: report.Value, Period: month}, report.Request{Report: name, Basis: report.Booking, Period: now})
+		requests = append(requests, report.Request{Report: name, Basis: report.Value, Period: month}, report.Request{Report: name, Basis: report.Booking,
+			Period: now})
 	}
 	requests = append(requests, report.Request{Report: report.BalanceSheet}, report.Request{Report: report.Clearing})
 	first := make([]string, len(requests))
 	// Until there are marks behind the sequence, too.
+	statements := 0
 	for round := 0; round < 3 || posted.Load() < 1_000; round++ {
 		for i, q := range requests {
+			// What is recorded while a statement is being issued is not in it, and so among the late items of the next one.
+			next := report.StatementSpec{Account: "wallet:a", Basis: report.Value, Period: report.Period{To: month.From.AddDate(0, 0, statements),
+				Zone: month.Zone}}
+			if statements == 0 {
+				next.Period.From = month.From.AddDate(0, -1, 0)
+			}
+			b.issue(t, next)
+			statements++
 			b.run(t, q)
 			q.Through = through
 			got := bytesOf(t, b.run(t, q))
@@ -575,5 +601,5 @@ func TestWhilePosting(t *testing.T) {
 	}
 	stop()
 	group.Wait()
-	t.Logf("%d transfers meanwhile", posted.Load())
+	t.Logf("%d transfers meanwhile, %d statements", posted.Load(), statements)
 }

@@ -317,7 +317,8 @@ func (o *oracle) trialTotals(c cut) string {
 		if totals[code] == nil {
 			totals[code] = &total{}
 		}
-		for i, d := range []decimal.Decimal{positive(f.opening), positive(f.opening.Neg()), f.debits, f.credits, positive(f.closing), positive(f.closing.Neg())} {
+		for i, d := range []decimal.Decimal{positive(f.opening), positive(f.opening.Neg()), f.debits, f.credits, positive(f.closing),
+			positive(f.closing.Neg())} {
 			totals[code].cells[i] = totals[code].cells[i].Add(d)
 		}
 	}
@@ -431,7 +432,8 @@ func (b *books) insert(t testing.TB, o *oracle, hands ...hand) {
 	}
 	for _, h := range hands {
 		transfer := &ledger.Transfer{
-			TransferSpec: ledger.TransferSpec{ID: h.id, Entries: ledger.Simple(h.debit, h.credit, amount(h.amount), "")}, PostedAt: h.at, Sequence: sequences[string(h.id)],
+			TransferSpec: ledger.TransferSpec{ID: h.id, Entries: ledger.Simple(h.debit, h.credit, amount(h.amount),
+				"")}, PostedAt: h.at, Sequence: sequences[string(h.id)],
 		}
 		if !h.effective.IsZero() {
 			transfer.EffectiveAt = &h.effective

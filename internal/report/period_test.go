@@ -161,24 +161,34 @@ func TestDays_AllZones(t *testing.T) {
 	t.Parallel()
 	names := zones(t)
 	changes := 0
+	seen := map[string]bool{}
 	for _, name := range names {
 		zone := zoneOf(t, name)
+		var days []int64
 		at := time.Date(1840, 1, 1, 0, 0, 0, 0, time.UTC)
+		clocks := fmt.Sprint(at.In(zone))
 		for at.Year() < 2040 {
 			_, end := at.In(zone).ZoneBounds()
 			if end.IsZero() {
 				break
 			}
-			changes++
-			day := end.Unix() / 86400
-			for n := day - 2; n <= day+2; n++ {
-				checkDay(t, name, zone, n)
-			}
+			days = append(days, end.Unix()/86400)
+			clocks += end.In(zone).Format(" 2006-01-02T15:04:05Z07:00:00")
 			at = end
 		}
+		if seen[clocks] { // another name of a zone
+			continue
+		}
+		seen[clocks] = true
+		for _, day := range days {
+			changes++
+			for n := day - 1; n <= day+1; n++ {
+				checkDay(t, name, zone, n)
+			}
+		}
 	}
-	t.Logf("%d changes of %d zones", changes, len(names))
-	if len(names) > 100 && changes < 20_000 {
+	t.Logf("%d changes of %d zones, of which %d have clocks of their own", changes, len(names), len(seen))
+	if len(names) > 100 && changes < 15_000 {
 		t.Errorf("only %d changes of clocks were looked at", changes)
 	}
 }
@@ -231,7 +241,8 @@ func TestMonth(t *testing.T) {
 		}
 	}
 	dhaka, err := report.Month("2026-12", "Asia/Dhaka")
-	if err != nil || !dhaka.From.Equal(*at("2026-11-30T18:00:00Z")) || !dhaka.To.Equal(*at("2026-12-31T18:00:00Z")) || dhaka.Zone.String() != "Asia/Dhaka" {
+	if err != nil || !dhaka.From.Equal(*at("2026-11-30T18:00:00Z")) || !dhaka.To.Equal(*at("2026-12-31T18:00:00Z")) ||
+		dhaka.Zone.String() != "Asia/Dhaka" {
 		t.Errorf("%v, %v", dhaka, err)
 	}
 }

@@ -67,7 +67,8 @@ func shop(t testing.TB) (*books, *oracle) {
 }
 
 func february(name report.Name, basis report.Basis) report.Request {
-	q := report.Request{Report: name, Basis: basis, Period: report.Period{From: *at("2025-02-01T00:00:00Z"), To: *at("2025-03-01T00:00:00Z"), Zone: time.UTC}}
+	q := report.Request{Report: name, Basis: basis, Period: report.Period{From: *at("2025-02-01T00:00:00Z"), To: *at("2025-03-01T00:00:00Z"),
+		Zone: time.UTC}}
 	if d, err := report.Define(name); err == nil && d.Takes&report.AtOneMoment != 0 {
 		q.Period.From = time.Time{}
 	}
@@ -122,7 +123,8 @@ total Total KWD|||KWD|0.000|0.000|0.125|0.125|0.125|0.125
 	} {
 		s := b.run(t, february(report.TrialBalance, c.basis))
 		same(t, string(c.basis), rows(s), c.want)
-		if names := checks(s); names != "opening + debits - credits = closing, for each account; debits equal credits in BDT; debits equal credits in ETH; "+
+		if names := checks(s); names != "opening + debits - credits = closing, for each account; debits equal credits in BDT; "+
+			"debits equal credits in ETH; "+
 			"debits equal credits in JPY; debits equal credits in KWD" {
 			t.Errorf("checks: %s", names)
 		}
@@ -163,7 +165,8 @@ total Total JPY|||JPY|0|0|500|500|500|500
 		t.Errorf("head: %s", head)
 	}
 	if head := facts(b.run(t, february(report.TrialBalance, report.Value)).Head, "from", "to", "basis", "policy"); head != "2025-02-01; 2025-03-01; "+
-		"value: the value date of the transfer, or else the time at which Khata recorded it; are not closed: their opening balances are since the beginning" {
+		"value: the value date of the transfer, or else the time at which Khata recorded it; "+
+		"are not closed: their opening balances are since the beginning" {
 		t.Errorf("head: %s", head)
 	}
 }
@@ -190,7 +193,8 @@ func TestDepth(t *testing.T) {
 	t.Parallel()
 	b, o := setup(t), newOracle()
 	for id, currency := range map[ledger.AccountID]ledger.CurrencyCode{
-		"a": "BDT", "a:b": "BDT", "a:b-c": "BDT", "a:b:d": "BDT", "a:b:d:e": "BDT", "a:b:yen": "JPY", "ab": "BDT", "ab:c": "BDT", "z": "BDT", "zy": "JPY", "::": "BDT", "a:b-c:d": "BDT",
+		"a": "BDT", "a:b": "BDT", "a:b-c": "BDT", "a:b:d": "BDT", "a:b:d:e": "BDT", "a:b:yen": "JPY", "ab": "BDT",
+		"ab:c": "BDT", "z": "BDT", "zy": "JPY", "::": "BDT", "a:b-c:d": "BDT",
 	} {
 		spec := ledger.AccountSpec{ID: id, Type: ledger.Asset, Currency: currency}
 		b.accounts(t, spec)
@@ -336,7 +340,8 @@ total liabilities and equity|Total KWD||KWD|0.125
 	if !strings.Contains(rows(s), "item equity||Result not yet closed|BDT|0.75\n") {
 		t.Errorf("by booking time:\n%s", rows(s))
 	}
-	if facts(s.Head, "to", "from", "signs") != "2025-03-01; ; a balance on its account's normal side is positive" || s.Head.Facts[1].Title != "As of the beginning of" {
+	if facts(s.Head, "to", "from", "signs") != "2025-03-01; ; a balance on its account's normal side is positive" ||
+		s.Head.Facts[1].Title != "As of the beginning of" {
 		t.Errorf("head: %v", s.Head.Facts)
 	}
 	if now := b.run(t, report.Request{Report: report.BalanceSheet}).Head; now.Facts[1].Title != "As of" || now.Fact("to") != "now" {
@@ -372,7 +377,8 @@ func TestGeneralLedger(t *testing.T) {
 	zone := time.UTC
 	for _, basis := range []report.Basis{report.Booking, report.Value} {
 		for _, c := range []cut{
-			{from: *at("2025-02-01T00:00:00Z"), to: *at("2025-03-01T00:00:00Z")}, {}, {from: *at("2025-02-04T10:00:00Z")}, {to: *at("2025-01-10T10:00:00.000001Z")},
+			{from: *at("2025-02-01T00:00:00Z"),
+				to: *at("2025-03-01T00:00:00Z")}, {}, {from: *at("2025-02-04T10:00:00Z")}, {to: *at("2025-01-10T10:00:00.000001Z")},
 			{from: *at("2030-01-01T00:00:00Z")}, {to: *at("2020-01-01T00:00:00Z")}, {from: *at("2020-01-01T00:00:00Z"), to: *at("2020-01-02T00:00:00Z")},
 		} {
 			c.basis, c.zone = basis, zone
@@ -485,7 +491,8 @@ item 2025-03-02|USD|||0.00
 	}
 	b.LimitTo(3)
 	q = report.Request{Report: report.DailyPosition, Account: "wallet:a", Period: period(t, "2025-02-02", "2025-02-06", "")}
-	if err := b.Run(t.Context(), q, &sheet.Collector{}); err == nil || invalid(t, err) != "prefix: gives more than 3 rows: give a longer prefix, or a shorter period" {
+	if err := b.Run(t.Context(), q, &sheet.Collector{}); err == nil || invalid(t,
+		err) != "prefix: gives more than 3 rows: give a longer prefix, or a shorter period" {
 		t.Errorf("too many rows: %v", err)
 	}
 }
@@ -499,7 +506,8 @@ func TestDailyPosition_ClocksChange(t *testing.T) {
 	var hands []hand
 	for _, day := range []string{"2025-03-08T00:00:00-05:00", "2025-11-01T00:00:00-04:00"} {
 		for hour := range 72 {
-			hands = append(hands, hand{id: ledger.TransferID(fmt.Sprint(day[:10], hour)), debit: "bank", credit: "wallet", amount: "1", at: at(day).Add(time.Duration(hour) * time.Hour).UTC()})
+			hands = append(hands, hand{id: ledger.TransferID(fmt.Sprint(day[:10], hour)), debit: "bank", credit: "wallet", amount: "1",
+				at: at(day).Add(time.Duration(hour) * time.Hour).UTC()})
 		}
 	}
 	b.insert(t, o, hands...)
@@ -534,8 +542,10 @@ func TestRun_Refused(t *testing.T) {
 		{report.Request{Report: "trial"}, `report: "trial" is no report`},
 		{report.Request{Report: report.AccountStatement}, `report: "account-statement" is no report`},
 		{report.Request{Report: report.TrialBalance, Basis: "posted"}, `basis: "posted" is not booking or value`},
-		{report.Request{Report: report.TrialBalance, Period: report.Period{From: month.To, To: month.From}}, "to: 2025-02-01 is not after from, 2025-03-01"},
-		{report.Request{Report: report.TrialBalance, Period: report.Period{From: month.To.Add(1)}}, "from: 2025-03-01T00:00:00.000000001Z is finer than a microsecond"},
+		{report.Request{Report: report.TrialBalance, Period: report.Period{From: month.To, To: month.From}},
+			"to: 2025-02-01 is not after from, 2025-03-01"},
+		{report.Request{Report: report.TrialBalance, Period: report.Period{From: month.To.Add(1)}},
+			"from: 2025-03-01T00:00:00.000000001Z is finer than a microsecond"},
 		{report.Request{Report: report.TrialBalance, Account: "wallet:a"}, "account: is nothing that the report trial-balance can be asked for"},
 		{report.Request{Report: report.TrialBalance, Statement: 1}, "statement: is nothing that the report trial-balance can be asked for"},
 		{report.Request{Report: report.TrialBalance, Depth: -1}, "depth: is not between 1 and 16, or 0 for every account"},
@@ -547,7 +557,8 @@ func TestRun_Refused(t *testing.T) {
 		{report.Request{Report: report.TrialBalance, Through: 1 << 40}, "through: 1099511627776 is still to come: the last number is "},
 		{report.Request{Report: report.TrialBalance, Ledger: "Main"}, `ledger: "Main" is not a ledger name`},
 		{report.Request{Report: report.TrialBalance, Ledger: "other"}, `LEDGER_NOT_FOUND ledger "other" does not exist`},
-		{report.Request{Report: report.BalanceSheet, Period: month}, "from: is nothing that the report balance-sheet can be asked for: it is as of the moment to"},
+		{report.Request{Report: report.BalanceSheet, Period: month},
+			"from: is nothing that the report balance-sheet can be asked for: it is as of the moment to"},
 		{report.Request{Report: report.Clearing, Period: month}, "from: is nothing that the report clearing can be asked for: it is as of the moment to"},
 		{report.Request{Report: report.Clearing, Depth: 1}, "depth: is nothing that the report clearing can be asked for"},
 		{report.Request{Report: report.GeneralLedger, Depth: 1}, "depth: is nothing that the report general-ledger can be asked for"},
@@ -558,20 +569,23 @@ func TestRun_Refused(t *testing.T) {
 		{report.Request{Report: report.GeneralLedger, Account: "wallet:"}, "ACCOUNT_NOT_FOUND "},
 		{report.Request{Report: report.GeneralLedger, Account: "wallet:aa", Period: month}, "ACCOUNT_NOT_FOUND "},
 		{report.Request{Report: report.GeneralLedger, Account: "wallet:a", Currency: "JPY"}, "currency: JPY is not that of account wallet:a, which is BDT"},
-		{report.Request{Report: report.DailyPosition, Period: whole}, "from: and to are required: the report daily-position is of a period that begins and ends"},
+		{report.Request{Report: report.DailyPosition, Period: whole},
+			"from: and to are required: the report daily-position is of a period that begins and ends"},
 		{report.Request{Report: report.DailyPosition, Period: upTo}, "from: and to are required"},
 		{report.Request{Report: report.DailyPosition, Account: "nobody", Period: month}, "ACCOUNT_NOT_FOUND "},
 		{report.Request{Report: report.BalanceOverTime, Period: month}, "account: is required: the report balance-over-time is of one account"},
 		{report.Request{Report: report.BalanceOverTime, Account: "nobody", Period: month}, "ACCOUNT_NOT_FOUND "},
 		{report.Request{Report: report.BalanceOverTime, Account: "wallet:a", Prefix: "wallet", Period: month}, "prefix: is nothing that the report"},
-		{report.Request{Report: report.BalanceOverTime, Account: "wallet:a", Period: period(t, "1700-01-01", "2020-01-01", "")}, "to: is more than 110000 days after from"},
+		{report.Request{Report: report.BalanceOverTime, Account: "wallet:a", Period: period(t, "1700-01-01", "2020-01-01", "")},
+			"to: is more than 110000 days after from"},
 		{report.Request{Report: report.Growth, Period: month, Basis: report.Value}, "basis: is booking"},
 		{report.Request{Report: report.Growth, Period: whole}, "from: and to are required"},
 		{report.Request{Report: report.Growth, Period: month, Currency: "BDT"}, "currency: is nothing that the report growth can be asked for"},
 		{report.Request{Report: report.ChangesSince}, "statement: is required: the number of a statement that was issued"},
 		{report.Request{Report: report.ChangesSince, Statement: -1}, "statement: is required"},
 		{report.Request{Report: report.ChangesSince, Statement: 1}, "statement: 1 is no statement of ledger main"},
-		{report.Request{Report: report.ChangesSince, Statement: 1, Period: upTo}, "from: and to are nothing that the report changes-since-issued can be asked for"},
+		{report.Request{Report: report.ChangesSince, Statement: 1, Period: upTo},
+			"from: and to are nothing that the report changes-since-issued can be asked for"},
 	} {
 		err := b.refused(t, c.q)
 		got := fmt.Sprint(string(ledger.CodeOf(err)), " ", err)
@@ -677,7 +691,8 @@ func TestProvisional(t *testing.T) {
 			if got := head.Fact("provisional"); got != c.want {
 				t.Errorf("%s: %q", name, got)
 			}
-			if read, err := time.Parse(time.RFC3339Nano, head.Fact("read_at")); err != nil || read.Before(now.Add(-time.Minute)) || read.After(time.Now().Add(time.Minute)) {
+			if read, err := time.Parse(time.RFC3339Nano, head.Fact("read_at")); err != nil || read.Before(now.Add(-time.Minute)) ||
+				read.After(time.Now().Add(time.Minute)) {
 				t.Errorf("%s: read at %s", name, head.Fact("read_at"))
 			}
 		}

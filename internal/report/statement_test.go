@@ -102,8 +102,10 @@ closing |||||Closing balance|30.50|100.00|74.50
 				"wallet:a; রহিম 🧾; liability; BDT; number 1; 2025-01-01; 2025-02-01; Asia/Dhaka; 0.00; ; " {
 				t.Errorf("head: %s", got)
 			}
-			if first.Number != 1 || first.Ordinal != 1 || first.Ledger != main || first.Account != "wallet:a" || first.Basis != basis || first.IssuedBy != "finance" ||
-				first.Period.Zone.String() != "Asia/Dhaka" || !first.Period.From.Equal(*at("2024-12-31T18:00:00Z")) || !first.Period.To.Equal(*at("2025-01-31T18:00:00Z")) {
+			if first.Number != 1 || first.Ordinal != 1 || first.Ledger != main || first.Account != "wallet:a" || first.Basis != basis ||
+				first.IssuedBy != "finance" ||
+				first.Period.Zone.String() != "Asia/Dhaka" || !first.Period.From.Equal(*at("2024-12-31T18:00:00Z")) ||
+				!first.Period.To.Equal(*at("2025-01-31T18:00:00Z")) {
 				t.Errorf("%+v", first)
 			}
 			unchanged := b.run(t, report.Request{Report: report.ChangesSince, Statement: first.Number})
@@ -124,7 +126,8 @@ closing |||||Closing balance|30.50|100.00|74.50
 			}
 			changes := report.Request{Report: report.ChangesSince, Statement: first.Number}
 			late := []string{
-				"late 2024-06-01|" + seq("very-late") + "|very-late|transfer|bank|||0.25|%s\n", "late 2025-01-20|" + seq("late") + "|late|transfer|wallet:b||3.00||%s\n",
+				"late 2024-06-01|" + seq("very-late") + "|very-late|transfer|bank|||0.25|%s\n", "late 2025-01-20|" + seq("late") +
+					"|late|transfer|wallet:b||3.00||%s\n",
 				"late 2025-01-31|" + seq("at-the-end") + "|at-the-end|transfer|bank|||0.50|%s\n",
 			}
 			same(t, "changes", withoutPosted(b.run(t, changes)), "late 2024-06-01|"+seq("very-late")+"|very-late|transfer|bank|||0.25|\nlate 2025-01-20|"+
@@ -207,9 +210,10 @@ func TestStatements_Again(t *testing.T) {
 		spec report.StatementSpec
 		want report.Statement
 	}{
-		"the same":           {spec(t, "wallet:a", report.Value, "2025-01", "2025-02"), first},
-		"days":               {spec(t, "wallet:a", report.Value, "2025-01-01", "2025-02-01"), first},
-		"instants":           {report.StatementSpec{Account: "wallet:a", Basis: report.Value, Period: period(t, "2024-12-31T18:00:00Z", "2025-01-31T18:00:00Z", "UTC")}, first},
+		"the same": {spec(t, "wallet:a", report.Value, "2025-01", "2025-02"), first},
+		"days":     {spec(t, "wallet:a", report.Value, "2025-01-01", "2025-02-01"), first},
+		"instants": {report.StatementSpec{Account: "wallet:a", Basis: report.Value, Period: period(t, "2024-12-31T18:00:00Z",
+			"2025-01-31T18:00:00Z", "UTC")}, first},
 		"the end alone":      {spec(t, "wallet:a", report.Value, "", "2025-02"), first},
 		"the end of a later": {spec(t, "wallet:a", report.Value, "", "2025-03"), second},
 	} {
@@ -219,7 +223,8 @@ func TestStatements_Again(t *testing.T) {
 		}
 	}
 	// Another basis is another chain, and so is another account.
-	for i, s := range []report.StatementSpec{spec(t, "wallet:a", report.Booking, "2025-01", "2025-02"), spec(t, "wallet:b", report.Value, "2025-01", "2025-02")} {
+	for i, s := range []report.StatementSpec{spec(t, "wallet:a", report.Booking, "2025-01", "2025-02"), spec(t, "wallet:b", report.Value, "2025-01",
+		"2025-02")} {
 		if got := b.issue(t, s); got.Ordinal != 1 || got.Number != int64(3+i) {
 			t.Errorf("%+v", got)
 		}
@@ -241,19 +246,23 @@ func TestStatements_Refused(t *testing.T) {
 	}{
 		{spec(t, "wallet:b", report.Value, "", "2025-02"), "from: is required: it is the account's first statement by value"},
 		{spec(t, "wallet:a", "", "", "2025-02"), "from: is required: it is the account's first statement by booking"},
-		{spec(t, "wallet:a", report.Value, "2025-04", "2025-05"), "from: is not 2025-03-01, where the account's last statement by value ended (number 2): " +
-			"the next one begins there. Leave it out to begin there"},
-		{spec(t, "wallet:a", report.Value, "2025-02-28", "2025-05"), "from: is not 2025-03-01, where the account's last statement by value ended (number 2): "},
+		{spec(t, "wallet:a", report.Value, "2025-04", "2025-05"),
+			"from: is not 2025-03-01, where the account's last statement by value ended (number 2): " +
+				"the next one begins there. Leave it out to begin there"},
+		{spec(t, "wallet:a", report.Value, "2025-02-28", "2025-05"),
+			"from: is not 2025-03-01, where the account's last statement by value ended (number 2): "},
 		{spec(t, "wallet:a", report.Value, "2025-03-01T00:00:00.000001+06:00", "2025-05"), "from: is not 2025-03-01, where"},
 		{spec(t, "wallet:a", report.Value, "2025-01-15", "2025-02"), "from: is not 2025-03-01, where"},
 		{spec(t, "wallet:a", report.Value, "", "2025-02-28"), "to: is not after 2025-03-01, where the account's last statement by value ended (number 2)"},
 		{spec(t, "wallet:a", report.Value, "", "2024-01"), "to: is not after 2025-03-01, where"},
-		{report.StatementSpec{Account: "wallet:b", Period: soon}, "to: " + soon.To.Format("2006-01-02T15:04:05.999999Z07:00") + " is still to come: a statement is of a period that is over"},
+		{report.StatementSpec{Account: "wallet:b", Period: soon}, "to: " + soon.To.Format("2006-01-02T15:04:05.999999Z07:00") +
+			" is still to come: a statement is of a period that is over"},
 		{spec(t, "wallet:a", report.Value, "2025-03", ""), "to: is required: a statement ends"},
 		{spec(t, "wallet:a", "both", "2025-03", "2025-04"), `basis: "both" is not booking or value`},
 		{spec(t, "", report.Value, "2025-03", "2025-04"), "account: is required"},
 		{spec(t, "nobody", report.Value, "2025-03", "2025-04"), "ACCOUNT_NOT_FOUND account nobody does not exist"},
-		{report.StatementSpec{Ledger: "other", Account: "wallet:a", Period: period(t, "2025-03", "2025-04", "")}, `LEDGER_NOT_FOUND ledger "other" does not exist`},
+		{report.StatementSpec{Ledger: "other", Account: "wallet:a", Period: period(t, "2025-03", "2025-04", "")},
+			`LEDGER_NOT_FOUND ledger "other" does not exist`},
 		{report.StatementSpec{Account: "wallet:a", Period: report.Period{From: soon.To, To: soon.From}}, "to: "},
 		{spec(t, "wallet:b", report.Value, "1600-01-01", "2025-01"), "to: is more than 110000 days after from"},
 	} {
@@ -311,7 +320,8 @@ func TestStatements_Holds(t *testing.T) {
 	b.post(t, move("in", "bank", "wallet:a", "10", "2025-01-05T00:00:00Z"),
 		ledger.TransferSpec{ID: "hold", Entries: ledger.Simple("wallet:a", "bank", amount("4"), ""), Terms: &ledger.Terms{Kind: ledger.Hold}})
 	part := amount("1.5")
-	b.post(t, ledger.TransferSpec{ID: "capture", EffectiveAt: at("2025-01-06T00:00:00Z"), Terms: &ledger.Terms{Kind: ledger.Capture, Origin: "hold", Amount: &part, KeepOpen: true}})
+	b.post(t, ledger.TransferSpec{ID: "capture", EffectiveAt: at("2025-01-06T00:00:00Z"), Terms: &ledger.Terms{Kind: ledger.Capture, Origin: "hold",
+		Amount: &part, KeepOpen: true}})
 	expected := amount("0")
 	b.post(t, ledger.TransferSpec{ID: "refund", EffectiveAt: at("2025-01-07T00:00:00Z"), Description: "twice\npaid", Terms: &ledger.Terms{
 		Kind: ledger.Refund, Origin: "capture", ExpectedRefunded: &expected, Reason: ledger.ReasonDuplicate,
@@ -325,7 +335,8 @@ func TestStatements_Holds(t *testing.T) {
 	for _, row := range told.Rows {
 		kinds = append(kinds, fmt.Sprintf("%s %s %s %q", row.Cells[3], row.Cells[6], row.Cells[7], row.Cells[5]))
 	}
-	if got := strings.Join(kinds, ", "); got != `   "Opening balance", transfer  10.00 "", capture 1.50  "", refund  1.50 "twice\npaid",  1.50 11.50 "Closing balance"` {
+	if got := strings.Join(kinds,
+		", "); got != `   "Opening balance", transfer  10.00 "", capture 1.50  "", refund  1.50 "twice\npaid",  1.50 11.50 "Closing balance"` {
 		t.Errorf("%s", got)
 	}
 }
@@ -356,7 +367,8 @@ func TestStatements_AtOnce(t *testing.T) {
 				fresh[s.Number]++
 			}
 		case code == ledger.CodeConflict: // Others kept issuing.
-		case code != ledger.CodeInvalidArgument || !strings.Contains(err.Error(), "where the account's last statement") && !strings.Contains(err.Error(), "first statement"):
+		case code != ledger.CodeInvalidArgument || !strings.Contains(err.Error(), "where the account's last statement") && !strings.Contains(err.Error(),
+			"first statement"):
 			t.Errorf("from %s to %s: %v", from, to, err)
 		}
 	}
@@ -424,7 +436,8 @@ func TestStatements_EndsMeanwhile(t *testing.T) {
 	}
 	asked := make(chan answer, 1)
 	go func() {
-		s, _, err := b.Issue(context.Background(), report.StatementSpec{Account: "wallet:a", Period: report.Period{From: to.AddDate(0, -1, 0), To: to}}, "x")
+		s, _, err := b.Issue(context.Background(), report.StatementSpec{Account: "wallet:a", Period: report.Period{From: to.AddDate(0, -1, 0), To: to}},
+			"x")
 		asked <- answer{s, err}
 	}()
 	time.Sleep(150 * time.Millisecond)
@@ -451,14 +464,17 @@ func TestStatements_Guards(t *testing.T) {
 	s := b.issue(t, spec(t, "wallet:a", report.Value, "2025-01", "2025-02"))
 	insert := func(what ...string) string {
 		columns := map[string]string{
-			"ordinal": "2", "starts_at": "s.ends_at", "ends_at": "s.ends_at + interval '1 month'", "through": "s.through", "opening": "s.closing", "closing": "s.closing",
+			"ordinal": "2", "starts_at": "s.ends_at", "ends_at": "s.ends_at + interval '1 month'",
+			"through": "s.through", "opening": "s.closing", "closing": "s.closing",
 			"content": "s.content", "sha256": "s.sha256", "issued_at": "clock_timestamp()", "basis": "s.basis", "account_no": "s.account_no",
 		}
 		for i := 0; i < len(what); i += 2 {
 			columns[what[i]] = what[i+1]
 		}
-		return fmt.Sprintf(`INSERT INTO statement (ledger_id, account_no, basis, ordinal, starts_at, ends_at, zone, through, opening, closing, content, sha256, issued_at, issued_by)
-			SELECT 1, %s, %s, %s, %s, %s, 'UTC', %s, %s, %s, %s, %s, %s, 'psql' FROM statement s WHERE s.statement_no = 1`, columns["account_no"], columns["basis"],
+		return fmt.Sprintf(`INSERT INTO statement (ledger_id, account_no, basis, ordinal, starts_at, ends_at, zone, through, opening, closing, content,
+			sha256, issued_at, issued_by)
+			SELECT 1, %s, %s, %s, %s, %s, 'UTC', %s, %s, %s, %s, %s, %s, 'psql' FROM statement s WHERE s.statement_no = 1`,
+			columns["account_no"], columns["basis"],
 			columns["ordinal"], columns["starts_at"], columns["ends_at"], columns["through"], columns["opening"], columns["closing"], columns["content"],
 			columns["sha256"], columns["issued_at"])
 	}
@@ -509,7 +525,8 @@ func TestStatements_Corrupted(t *testing.T) {
 	b.post(t, move("1", "bank", "wallet:a", "10", "2025-01-05T00:00:00Z"))
 	s := b.issue(t, spec(t, "wallet:a", report.Value, "2025-01", "2025-02"))
 	const change = "UPDATE statement SET content = replace(convert_from(content, 'UTF8'), '10.00', '70.00')::bytea"
-	if err := do(t, b.db.SuperDSN(), "ALTER TABLE statement DISABLE TRIGGER USER", change); err == nil || !strings.Contains(err.Error(), "statement_content_check") {
+	if err := do(t, b.db.SuperDSN(), "ALTER TABLE statement DISABLE TRIGGER USER", change); err == nil || !strings.Contains(err.Error(),
+		"statement_content_check") {
 		t.Errorf("with the triggers off: %v", err)
 	}
 	b.tamper(t, "statement", "ALTER TABLE statement DROP CONSTRAINT statement_content_check", change)
@@ -531,7 +548,8 @@ func TestStatements_Corrupted(t *testing.T) {
 		!strings.Contains(s.Checks[0].Detail, "70 and the changes come to 70, and it is 10") {
 		t.Errorf("changes: %v", s.Checks)
 	}
-	for _, content := range []string{"", "{}", "no JSON", `{"report": "x", "columns": [{"id": "a"}]}`, `{"report": "x", "columns": [{"id": "a"}], "rows": [{"row": "item"}]}`} {
+	for _, content := range []string{"", "{}", "no JSON", `{"report": "x", "columns": [{"id": "a"}]}`,
+		`{"report": "x", "columns": [{"id": "a"}], "rows": [{"row": "item"}]}`} {
 		b.tamper(t, "statement", "UPDATE statement SET content = '"+content+"', sha256 = sha256('"+content+"')")
 		if err := b.refused(t, report.Request{Report: report.ChangesSince, Statement: s.Number}); ledger.CodeOf(err) != ledger.CodeInternal {
 			t.Errorf("%q: %v", content, err)
@@ -546,7 +564,8 @@ func TestStatements_BooksDoNotAddUp(t *testing.T) {
 	o := wallets(t, b)
 	var hands []hand
 	for i := range 600 {
-		hands = append(hands, hand{id: ledger.TransferID(fmt.Sprint(i)), debit: "bank", credit: "wallet:a", amount: "1", at: at("2025-01-05T00:00:00Z").Add(time.Duration(i) * time.Second)})
+		hands = append(hands, hand{id: ledger.TransferID(fmt.Sprint(i)), debit: "bank", credit: "wallet:a", amount: "1",
+			at: at("2025-01-05T00:00:00Z").Add(time.Duration(i) * time.Second)})
 	}
 	b.insert(t, o, hands...)
 	if n := b.marks(t); n != 2 {
@@ -554,7 +573,8 @@ func TestStatements_BooksDoNotAddUp(t *testing.T) {
 	}
 	b.tamper(t, "snapshot", "UPDATE snapshot SET sum = sum + 1")
 	_, _, err := b.Issue(t.Context(), spec(t, "wallet:a", report.Booking, "2025-01", "2025-02"), "x")
-	if ledger.CodeOf(err) != ledger.CodeInternal || !strings.Contains(fmt.Sprint(err), "the statement does not add up: its items lead from 0 to -600, and the balance is -599. Run khata verify") {
+	if ledger.CodeOf(err) != ledger.CodeInternal || !strings.Contains(fmt.Sprint(err),
+		"the statement does not add up: its items lead from 0 to -600, and the balance is -599. Run khata verify") {
 		t.Errorf("%v", err)
 	}
 	if n := read[int](t, b, "SELECT count(*) FROM statement"); n != 0 {

@@ -26,7 +26,8 @@ func (b *books) many(t testing.TB, transfers int) {
 		n := min(transfers-done, 10_000)
 		b.db.Exec(t, fmt.Sprintf(`INSERT INTO transfer (ledger_id, transfer_id, posted_at, account_nos, amounts, caller, description)
 			SELECT 1, 'm' || i, '2025-01-01'::timestamptz + i * interval '1 second',
-			       array_fill((SELECT account_no FROM account WHERE account_id = 'bank'), ARRAY[9]) || (SELECT account_no FROM account WHERE account_id = 'wallet'),
+			       array_fill((SELECT account_no FROM account WHERE account_id = 'bank'), ARRAY[9])
+			         || (SELECT account_no FROM account WHERE account_id = 'wallet'),
 			       array_fill(1.00::numeric, ARRAY[9]) || -9.00, 'psql', repeat('x', 100)
 			  FROM generate_series(%d, %d) i`, done+1, done+n))
 		done += n
@@ -38,7 +39,8 @@ func (b *books) idle(t testing.TB) time.Duration {
 	t.Helper()
 	started := time.Now()
 	for {
-		n := read[int](t, b, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query LIKE '-- name: Period%'`)
+		n := read[int](t, b,
+			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query LIKE '-- name: Period%'`)
 		if n == 0 {
 			return time.Since(started)
 		}

@@ -48,12 +48,14 @@ func TestStatements_Verify(t *testing.T) {
 	}
 	const second = " WHERE ordinal = 2 AND basis = 'value'"
 	for name, c := range map[string][2]string{
-		"another closing":   {"UPDATE statement SET closing = closing + 0.01" + second, "UPDATE statement SET closing = closing - 0.01" + second},
-		"another opening":   {"UPDATE statement SET opening = opening + 0.01" + second, "UPDATE statement SET opening = opening - 0.01" + second},
-		"another end":       {"UPDATE statement SET ends_at = ends_at - interval '20 days'" + second, "UPDATE statement SET ends_at = ends_at + interval '20 days'" + second},
-		"another number":    {"UPDATE statement SET through = through + 2" + second, "UPDATE statement SET through = through - 2" + second},
-		"one that is gone":  {"UPDATE statement SET ordinal = 9" + second, "UPDATE statement SET ordinal = 2 WHERE ordinal = 9"},
-		"bytes and no hash": {"ALTER TABLE statement DROP CONSTRAINT statement_content_check; UPDATE statement SET content = content || 'x'" + second, "UPDATE statement SET content = substr(content, 1, length(content) - 1)" + second},
+		"another closing": {"UPDATE statement SET closing = closing + 0.01" + second, "UPDATE statement SET closing = closing - 0.01" + second},
+		"another opening": {"UPDATE statement SET opening = opening + 0.01" + second, "UPDATE statement SET opening = opening - 0.01" + second},
+		"another end": {"UPDATE statement SET ends_at = ends_at - interval '20 days'" + second,
+			"UPDATE statement SET ends_at = ends_at + interval '20 days'" + second},
+		"another number":   {"UPDATE statement SET through = through + 2" + second, "UPDATE statement SET through = through - 2" + second},
+		"one that is gone": {"UPDATE statement SET ordinal = 9" + second, "UPDATE statement SET ordinal = 2 WHERE ordinal = 9"},
+		"bytes and no hash": {"ALTER TABLE statement DROP CONSTRAINT statement_content_check; UPDATE statement SET content = content || 'x'" + second,
+			"UPDATE statement SET content = substr(content, 1, length(content) - 1)" + second},
 	} {
 		b.tamper(t, "statement", c[0])
 		if found := breached(name); found["statements"] == 0 {
