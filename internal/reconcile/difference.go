@@ -1,0 +1,190 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/shopspring/decimal"
+
+	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/ledger"
+)
+
+// ApproveSpec asks for the difference of a match to be posted.
+type ApproveSpec struct {
+	Ledger      ledger.Name
+	BankAccount string
+	Match       int64
+	DifferenceSpec
+}
+
+// journalAccount is an account of the books, and its number in the database.
+type journalAccount struct {
+	ledger.Account
+	no int64
+}
+
+// differenceAccount finds the account that a difference goes against. It returns CodeAccountNotFound, CodeCurrencyMismatch or CodeInvalidArgument.
+func (r *Reconciler) differenceAccount(ctx context.Context, a *BankAccount, id ledger.AccountID) (*journalAccount, error) {
+	account, err := r.journal.Account(ctx, a.Ledger, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case id == a.Account:
+		return nil, ledger.Invalid("difference.account", "%s is the bank account's own", id)
+	case account.Currency != a.Currency:
+		return nil, ledger.Errorf(ledger.CodeCurrencyMismatch, "account %s is in %s, and bank account %s is in %s", id, account.Currency.Code, a.Name,
+			a.Currency.Code)
+	}
+	ids, err := r.sql.BankLedgerAccount(ctx, r.pool, dbsqlc.BankLedgerAccountParams{Ledger: string(a.Ledger.Or()), AccountID: string(id)})
+	return &journalAccount{account, ids.AccountNo}, public(ctx, "find the account", err)
+}
+
+// approve writes down that a difference may be posted, under which id.
+func (r *Reconciler) approve(ctx context.Context, tx pgx.Tx, a *BankAccount, match int64, attempt int, amount decimal.Decimal,
+	against *journalAccount,
+	spec *DifferenceSpec, caller string) error {
+	id := ledger.DerivedID("reconcile", "difference", strconv.FormatInt(match, 10), strconv.Itoa(attempt))
+	description := spec.Description
+	if description == "" {
+		description = fmt.Sprintf("Difference of match %d of %s", match, a.Name)
+	}
+	return r.sql.ReconcileDifferenceInsert(ctx, tx, dbsqlc.ReconcileDifferenceInsertParams{
+		LedgerID: a.ledgerID, BankAccountNo: a.no, MatchNo: match, Attempt: int32(attempt), AccountNo: against.no, Amount: amount, //nolint:gosec // few
+		TransferID: string(id), EffectiveAt: spec.EffectiveAt, Description: description, Caller: caller,
+	})
+}
+
+// ApproveDifference posts the difference of a match to an account: as a transfer under an id that follows from the match, so it happens once, however
+// often this is called. It also ends what an earlier call has begun.
+//
+// It returns CodeInvalidArgument, CodeAccountNotFound or CodeCurrencyMismatch; CodeConflict if somebody has taken the match back, or has approved
+// that the difference goes to another account; and what the books say if they refuse the transfer. That is final for this approval, and the next
+// call is another one.
+func (r *Reconciler) ApproveDifference(ctx context.Context, spec ApproveSpec, caller string) (*Decision, error) {
+	if err := spec.validate(); err != nil {
+		return nil, err
+	}
+	a, err := r.BankAccount(ctx, spec.Ledger, spec.BankAccount)
+	if err != nil {
+		return nil, err
+	}
+	against, err := r.differenceAccount(ctx, a, spec.Account)
+	if err != nil {
+		return nil, err
+	}
+	d, err := r.mustDecision(ctx, r.pool, a, spec.Match)
+	if err != nil {
+		return nil, public(ctx, "read the decision", err)
+	}
+	refused, err := r.lastRefused(ctx, a, d)
+	if err != nil {
+		return nil, err
+	}
+	err = r.change(ctx, "approve the difference", func(tx pgx.Tx) error {
+		if err := r.lock(ctx, tx, a); err != nil {
+			return err
+		}
+		if d, err = r.mustDecision(ctx, tx, a, spec.Match); err != nil {
+			return err
+		}
+		attempt := len(d.Differences) + 1
+		switch {
+		case d.Undone != nil:
+			return ledger.Errorf(ledger.CodeConflict, "match %d was taken back by %s at %s: %s", d.No, d.Undone.By, d.Undone.At.Format("2006-01-02 15:04:05Z"),
+				d.Undone.Reason)
+		case d.Kind == kindIgnored || d.Difference().IsZero():
+			return ledger.Invalid("match", "%d has no difference to post", d.No)
+		case attempt > 1 && !(refused && attempt-1 == lastAttempt(d)):
+			last := d.Differences[attempt-2]
+			if last.Account != spec.Account {
+				return ledger.Errorf(ledger.CodeConflict, "%s approved at %s that the difference of match %d goes to account %s", last.ApprovedBy,
+					last.ApprovedAt.Format("2006-01-02 15:04:05Z"), d.No, last.Account)
+			}
+			return nil
+		}
+		if err := r.approve(ctx, tx, a, d.No, attempt, d.Difference(), against, &spec.DifferenceSpec, caller); err != nil {
+			return err
+		}
+		refused = false // What this call has approved is not followed by another one, if the answer to the commit is lost.
+		d, err = r.mustDecision(ctx, tx, a, spec.Match)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d.Posted() {
+		d.Replayed = true
+		return d, nil
+	}
+	return r.postDifference(ctx, a, d)
+}
+
+func lastAttempt(d *Decision) int { return d.Differences[len(d.Differences)-1].Attempt }
+
+// lastRefused reports whether the books have refused the last transfer by which the difference of a match was to be posted.
+func (r *Reconciler) lastRefused(ctx context.Context, a *BankAccount, d *Decision) (bool, error) {
+	if len(d.Differences) == 0 {
+		return false, nil
+	}
+	found, err := r.journal.TransfersNamed(ctx, a.Ledger, []ledger.TransferID{d.Differences[len(d.Differences)-1].Transfer})
+	return len(found) > 0 && found[0].Refusal != nil, err
+}
+
+// postDifference posts what was approved, and makes its entry part of the match. Both can be done again.
+func (r *Reconciler) postDifference(ctx context.Context, a *BankAccount, d *Decision) (*Decision, error) {
+	approved := d.Differences[len(d.Differences)-1]
+	amount := a.sense(approved.Amount)
+	debit, credit := a.Account, approved.Account
+	if amount.IsNegative() {
+		debit, credit, amount = credit, debit, amount.Neg()
+	}
+	result, err := r.journal.PostWith(ctx, approved.ApprovedBy, a.Ledger, ledger.TransferSpec{
+		ID: approved.Transfer, Entries: ledger.Simple(debit, credit, amount, a.Currency.Code), EffectiveAt: approved.EffectiveAt,
+		Description: approved.Description,
+	}, nil, nil)
+	if err := postError(result.Transfer, result.Err, err); err != nil {
+		return nil, err
+	}
+	found, err := r.journal.AccountEntriesOf(ctx, a.Ledger, a.Account, nil, []ledger.TransferID{approved.Transfer})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, ledger.Errorf(ledger.CodeInternal, "transfer %s has %d entries in account %s", approved.Transfer, len(found), a.Account)
+	}
+	item := DecisionItem{Sequence: found[0].Sequence, Leg: found[0].Leg, Amount: a.sense(found[0].Amount), Day: a.dayOf(&found[0]),
+		PostsDifference: true}
+	err = r.change(ctx, "post the difference", func(tx pgx.Tx) error {
+		if err := r.lock(ctx, tx, a); err != nil {
+			return err
+		}
+		if d, err = r.mustDecision(ctx, tx, a, d.No); err != nil || d.Posted() {
+			return err
+		}
+		if d.Undone != nil {
+			return ledger.Errorf(ledger.CodeConflict, "match %d was taken back by %s at %s while its difference was posted: transfer %s is open", d.No,
+				d.Undone.By,
+				d.Undone.At.Format("2006-01-02 15:04:05Z"), approved.Transfer)
+		}
+		numbers, err := r.sql.ReconcileNumbers(ctx, tx, 1)
+		if err != nil {
+			return err
+		}
+		items := dbsqlc.ReconcileItemsInsertParams{
+			LedgerID: a.ledgerID, BankAccountNo: a.no, MatchNo: d.No, PostsDifference: true, Number: numbers[0],
+		}
+		addItem(&items, len(d.Items)+1, item)
+		if err := r.sql.ReconcileItemsInsert(ctx, tx, items); err != nil {
+			return err
+		}
+		d, err = r.mustDecision(ctx, tx, a, d.No)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
