@@ -229,7 +229,7 @@ func (h *hour) run(payments, phones int) (doubles, wrong int) {
 // every phone can tell to the last paisa what its wallet has.
 func TestHour(t *testing.T) {
 	t.Parallel()
-	payments, delay := 3000, time.Second
+	payments, delay := 2000, time.Second
 	if os.Getenv("KHATA_TEST_LONG") != "" {
 		payments, delay = 2_000_000/24, 70*time.Second
 	}

@@ -219,7 +219,7 @@ func (w *world) check(t *rapid.T) {
 // answer, and money has moved once for each key that was answered so.
 func TestProperty(t *testing.T) {
 	t.Parallel()
-	checks := "25"
+	checks := "15"
 	if os.Getenv("KHATA_TEST_LONG") != "" {
 		checks = "400"
 	}
