@@ -7,8 +7,8 @@
 -- of the bank account, so that "as of number n" names one state for ever, and a run of the matching can be repeated.
 --
 -- Rows are looked up by ledger and number, behind an OFFSET 0, and their bank account is compared afterwards. Before there are statistics, the
--- planner
--- takes a bank account to have a row or two, and would as soon go through all of its rows for each number.
+-- planner takes a ledger to have a row or two, and would as soon go through all of its rows for each number. So each index begins with what it
+-- is for, and is of no use for anything else: numbers of this file are unique beyond their ledger.
 SET LOCAL lock_timeout = '3s';
 
 CREATE SEQUENCE reconcile_sequence AS bigint CACHE 1;
@@ -158,14 +158,14 @@ CREATE TABLE bank_line (
     refs            json    NOT NULL,
     party           json    NOT NULL,
     flags           json    NOT NULL,
-    PRIMARY KEY (ledger_id, line_no),
-    CONSTRAINT bank_line_identity_key UNIQUE (ledger_id, identity, bank_account_no),
+    PRIMARY KEY (line_no, ledger_id),
+    CONSTRAINT bank_line_identity_key UNIQUE (identity, ledger_id, bank_account_no),
     CONSTRAINT bank_line_kind_check CHECK (kind IN ('line', 'detail', 'opening') AND (kind = 'detail') = (parent_no IS NOT NULL)),
     CONSTRAINT bank_line_counts_check CHECK (NOT counts OR status = 'booked' AND amount <> 0),
     CONSTRAINT bank_line_amount_check CHECK (abs(amount) < 1e38)
 );
-CREATE INDEX bank_line_account ON bank_line (ledger_id, bank_account_no, line_no);
-CREATE INDEX bank_line_booked_on ON bank_line (ledger_id, bank_account_no, booked_on, line_no);
+CREATE INDEX bank_line_account ON bank_line (bank_account_no, line_no, ledger_id);
+CREATE INDEX bank_line_booked_on ON bank_line (bank_account_no, booked_on, line_no, ledger_id);
 CREATE INDEX bank_line_parent ON bank_line (ledger_id, parent_no) WHERE parent_no IS NOT NULL;
 
 -- Decisions. That one is active means that it was not undone.
@@ -186,13 +186,13 @@ CREATE TABLE reconcile_match (
     reason          text        NOT NULL DEFAULT '',
     decided_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     decided_by      text        NOT NULL,
-    PRIMARY KEY (ledger_id, match_no),
-    CONSTRAINT reconcile_match_request_key UNIQUE (ledger_id, bank_account_no, request),
+    PRIMARY KEY (match_no, ledger_id),
+    CONSTRAINT reconcile_match_request_key UNIQUE (bank_account_no, request, ledger_id),
     CONSTRAINT reconcile_match_account_fkey FOREIGN KEY (ledger_id, bank_account_no) REFERENCES bank_account,
     CONSTRAINT reconcile_match_kind_check CHECK (kind IN ('automatic', 'manual', 'ignored') AND (kind = 'automatic') = (run_no IS NOT NULL)),
     CONSTRAINT reconcile_match_reason_check CHECK (kind <> 'ignored' OR btrim(reason) <> '')
 );
-CREATE INDEX reconcile_match_account ON reconcile_match (ledger_id, bank_account_no, match_no);
+CREATE INDEX reconcile_match_account ON reconcile_match (bank_account_no, match_no, ledger_id);
 CREATE INDEX reconcile_match_run ON reconcile_match (ledger_id, run_no) WHERE run_no IS NOT NULL;
 
 -- How much of a line, or of an entry, a match takes, in the sign of the line.
@@ -213,8 +213,8 @@ CREATE TABLE reconcile_item (
     number          bigint   NOT NULL,
     PRIMARY KEY (ledger_id, match_no, item_no),
     CONSTRAINT reconcile_item_side_check CHECK ((line_no IS NULL) = (sequence IS NOT NULL) AND (sequence IS NULL) = (leg IS NULL)),
-    CONSTRAINT reconcile_item_difference_check CHECK (CASE WHEN posts_difference THEN sequence IS NOT NULL AND number > match_no
-                                                           ELSE number = match_no END),
+    CONSTRAINT reconcile_item_difference_check CHECK (posts_difference AND sequence IS NOT NULL AND number > match_no
+                                                        OR NOT posts_difference AND number = match_no),
     CONSTRAINT reconcile_item_amount_check CHECK (amount <> 0 AND abs(amount) < 1e38)
 );
 CREATE UNIQUE INDEX reconcile_item_line ON reconcile_item (ledger_id, line_no, match_no) INCLUDE (amount, number) WHERE line_no IS NOT NULL;
@@ -231,9 +231,9 @@ CREATE TABLE reconcile_undo (
     reason          text        NOT NULL,
     undone_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     undone_by       text        NOT NULL,
-    PRIMARY KEY (ledger_id, match_no),
-    CONSTRAINT reconcile_undo_number_key UNIQUE (ledger_id, bank_account_no, undo_no),
-    CONSTRAINT reconcile_undo_match_fkey FOREIGN KEY (ledger_id, match_no) REFERENCES reconcile_match,
+    PRIMARY KEY (match_no, ledger_id),
+    CONSTRAINT reconcile_undo_number_key UNIQUE (bank_account_no, undo_no, ledger_id),
+    CONSTRAINT reconcile_undo_match_fkey FOREIGN KEY (match_no, ledger_id) REFERENCES reconcile_match,
     CONSTRAINT reconcile_undo_reason_check CHECK (btrim(reason) <> '')
 );
 
@@ -253,7 +253,7 @@ CREATE TABLE reconcile_difference (
     approved_by     text        NOT NULL,
     PRIMARY KEY (ledger_id, match_no, attempt),
     CONSTRAINT reconcile_difference_transfer_key UNIQUE (ledger_id, transfer_id),
-    CONSTRAINT reconcile_difference_match_fkey FOREIGN KEY (ledger_id, match_no) REFERENCES reconcile_match,
+    CONSTRAINT reconcile_difference_match_fkey FOREIGN KEY (match_no, ledger_id) REFERENCES reconcile_match,
     CONSTRAINT reconcile_difference_account_fkey FOREIGN KEY (ledger_id, account_no) REFERENCES account,
     CONSTRAINT reconcile_difference_attempt_check CHECK (attempt >= 1),
     CONSTRAINT reconcile_difference_amount_check CHECK (amount <> 0)
@@ -271,7 +271,7 @@ CREATE TABLE reconcile_run (
     as_of           bigint      NOT NULL,
     through         bigint      NOT NULL,
     setting_version integer     NOT NULL,
-    -- The last line and the last entry before which nothing was open when it began; it has not looked at those.
+    -- The last line and the last entry before which nothing was open or of the last days when it began; it has not looked at those.
     since_line      bigint      NOT NULL,
     since_entry     bigint      NOT NULL,
     -- The same after it.
@@ -389,7 +389,7 @@ BEGIN
      WHERE p.line_no IS NULL OR p.parent_no IS NOT NULL OR p.statement_no <> n.statement_no OR p.bank_account_no <> n.bank_account_no
         OR p.counts AND c.counting > 0
         OR NOT p.counts AND p.status = 'booked' AND p.amount <> 0 AND (c.counting > 0 AND c.sum = p.amount) IS NOT TRUE
-        OR c.counting > 0 AND p.status <> 'booked'
+        OR c.counting > 0 AND (p.status = 'booked' AND c.sum = p.amount) IS NOT TRUE
      LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'line % and its details do not count once', bad.line_no
@@ -449,10 +449,11 @@ BEGIN
         RAISE EXCEPTION 'an item that posts a difference does not come after all others of its bank account'
             USING ERRCODE = 'serialization_failure', TABLE = 'reconcile_item';
     END IF;
+    -- The reconciliation statement of a day goes by the day of the item.
     SELECT n.line_no, l.amount, t.taken INTO bad
-      FROM (SELECT DISTINCT ledger_id, bank_account_no, line_no FROM new_rows WHERE line_no IS NOT NULL) n
+      FROM (SELECT DISTINCT ledger_id, bank_account_no, line_no, item_on FROM new_rows WHERE line_no IS NOT NULL) n
            LEFT JOIN LATERAL (SELECT * FROM bank_line b WHERE b.ledger_id = n.ledger_id AND b.line_no = n.line_no OFFSET 0) l
-                  ON l.bank_account_no = n.bank_account_no AND l.counts
+                  ON l.bank_account_no = n.bank_account_no AND l.counts AND l.booked_on = n.item_on
            CROSS JOIN LATERAL (SELECT sum(i.amount) AS taken, min(sign(i.amount)) AS lowest, max(sign(i.amount)) AS highest
                                  FROM reconcile_item i WHERE i.ledger_id = n.ledger_id AND i.line_no = n.line_no
                                                          AND NOT EXISTS (SELECT FROM reconcile_undo u
@@ -487,6 +488,58 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION 'entry % leg % of % would be matched with %', bad.sequence, bad.leg, coalesce(bad.amount::text, 'nothing'), bad.taken
             USING ERRCODE = 'check_violation', CONSTRAINT = 'reconcile_entry_taken_once', TABLE = 'reconcile_item';
+    END IF;
+    SELECT n.match_no INTO bad
+      FROM new_rows n
+     WHERE n.posts_difference
+       AND NOT EXISTS (SELECT FROM reconcile_difference d JOIN transfer u ON u.ledger_id = d.ledger_id AND u.transfer_id = d.transfer_id
+                        WHERE d.ledger_id = n.ledger_id AND d.match_no = n.match_no AND u.sequence = n.sequence)
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'the difference of match % was not approved to be posted by that transfer', bad.match_no
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'reconcile_difference_approved', TABLE = 'reconcile_item';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- What is undone, and of what a difference is approved, is a match of that bank account; and a difference is what the match leaves open.
+-- +goose StatementBegin
+CREATE FUNCTION reconcile_of_match() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp
+AS $$
+DECLARE
+    bad record;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'rows of table % are inserted in a READ COMMITTED transaction only', TG_TABLE_NAME
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'reconcile_read_committed', TABLE = TG_TABLE_NAME;
+    END IF;
+    PERFORM pg_advisory_xact_lock(4251, n.bank_account_no)
+       FROM (SELECT DISTINCT ledger_id, bank_account_no FROM new_rows ORDER BY ledger_id, bank_account_no) n;
+    IF TG_TABLE_NAME = 'reconcile_undo' THEN
+        SELECT n.match_no INTO bad
+          FROM new_rows n
+               LEFT JOIN LATERAL (SELECT * FROM reconcile_match r WHERE r.ledger_id = n.ledger_id AND r.match_no = n.match_no OFFSET 0) m
+                      ON m.bank_account_no = n.bank_account_no
+         WHERE (m.match_no < n.undo_no) IS NOT TRUE
+         LIMIT 1;
+    ELSE
+        SELECT n.match_no INTO bad
+          FROM new_rows n
+               LEFT JOIN LATERAL (SELECT * FROM reconcile_match r WHERE r.ledger_id = n.ledger_id AND r.match_no = n.match_no OFFSET 0) m
+                      ON m.bank_account_no = n.bank_account_no
+         WHERE (m.kind <> 'ignored' AND n.amount = m.lines - m.entries) IS NOT TRUE
+            OR n.attempt > 1 AND NOT EXISTS (SELECT FROM reconcile_difference d
+                                              WHERE d.ledger_id = n.ledger_id AND d.match_no = n.match_no AND d.attempt = n.attempt - 1)
+            OR EXISTS (SELECT FROM reconcile_undo u WHERE u.ledger_id = n.ledger_id AND u.match_no = n.match_no)
+            OR EXISTS (SELECT FROM reconcile_item i WHERE i.ledger_id = n.ledger_id AND i.match_no = n.match_no AND i.posts_difference)
+         LIMIT 1;
+    END IF;
+    IF FOUND THEN
+        RAISE EXCEPTION 'match % is not there, or has no such difference', bad.match_no
+            USING ERRCODE = 'check_violation', CONSTRAINT = TG_TABLE_NAME || '_of_match', TABLE = TG_TABLE_NAME;
     END IF;
     RETURN NULL;
 END
@@ -523,7 +576,7 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE EXECUTE ON FUNCTION reconcile_place(), bank_line_counts(), reconcile_item_fits(), reconcile_run_complete() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION reconcile_place(), bank_line_counts(), reconcile_item_fits(), reconcile_of_match(), reconcile_run_complete() FROM PUBLIC;
 
 CREATE TRIGGER bank_statement_place AFTER INSERT ON bank_statement
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION reconcile_place('statement_no');
@@ -535,6 +588,10 @@ CREATE TRIGGER reconcile_match_place AFTER INSERT ON reconcile_match
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION reconcile_place('match_no');
 CREATE TRIGGER reconcile_undo_place AFTER INSERT ON reconcile_undo
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION reconcile_place('undo_no');
+CREATE TRIGGER reconcile_undo_of_match AFTER INSERT ON reconcile_undo
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION reconcile_of_match();
+CREATE TRIGGER reconcile_difference_of_match AFTER INSERT ON reconcile_difference
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION reconcile_of_match();
 CREATE TRIGGER reconcile_item_fits AFTER INSERT ON reconcile_item
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION reconcile_item_fits();
 CREATE TRIGGER reconcile_result_complete AFTER INSERT ON reconcile_result
@@ -585,6 +642,8 @@ ALTER TABLE bank_line ENABLE ALWAYS TRIGGER bank_line_place;
 ALTER TABLE bank_line ENABLE ALWAYS TRIGGER bank_line_counts;
 ALTER TABLE reconcile_match ENABLE ALWAYS TRIGGER reconcile_match_place;
 ALTER TABLE reconcile_undo ENABLE ALWAYS TRIGGER reconcile_undo_place;
+ALTER TABLE reconcile_undo ENABLE ALWAYS TRIGGER reconcile_undo_of_match;
+ALTER TABLE reconcile_difference ENABLE ALWAYS TRIGGER reconcile_difference_of_match;
 ALTER TABLE reconcile_item ENABLE ALWAYS TRIGGER reconcile_item_fits;
 ALTER TABLE reconcile_result ENABLE ALWAYS TRIGGER reconcile_result_complete;
 ALTER TABLE reconcile_run ENABLE ALWAYS TRIGGER reconcile_run_complete;

@@ -13,15 +13,27 @@ SELECT nextval('reconcile_sequence')::bigint AS number FROM generate_series(1, @
 -- Draws the number of a run, which need not be behind the lock.
 SELECT nextval('reconcile_sequence')::bigint AS number;
 
--- name: ReconcileNewest :one
--- The last number that a bank account has, of lines and decisions.
+-- name: ReconcileNow :one
+-- The state of a bank account: the last number that it has, of lines and decisions; where the last run begins to have open items, and what was undone
+-- since below that; and the last day that its files cover. It is one statement, so all of it is of one moment: a run that is kept meanwhile settles
+-- what is open as of an earlier number.
 SELECT greatest(coalesce((SELECT max(l.line_no) FROM bank_line l WHERE l.ledger_id = @ledger_id AND l.bank_account_no = @bank_account_no), 0),
                 coalesce((SELECT max(s.statement_no) FROM bank_statement s
                            WHERE s.ledger_id = @ledger_id AND s.bank_account_no = @bank_account_no), 0),
                 coalesce((SELECT max(m.match_no) FROM reconcile_match m WHERE m.ledger_id = @ledger_id AND m.bank_account_no = @bank_account_no), 0),
                 coalesce((SELECT max(u.undo_no) FROM reconcile_undo u WHERE u.ledger_id = @ledger_id AND u.bank_account_no = @bank_account_no), 0),
                 coalesce((SELECT max(i.number) FROM reconcile_item i
-                           WHERE i.ledger_id = @ledger_id AND i.bank_account_no = @bank_account_no AND i.posts_difference), 0))::bigint AS newest;
+                           WHERE i.ledger_id = @ledger_id AND i.bank_account_no = @bank_account_no AND i.posts_difference), 0))::bigint AS newest,
+       coalesce(least(r.settled_line, u.line_no - 1), 0)::bigint AS line, coalesce(least(r.settled_entry, u.sequence - 1), 0)::bigint AS entry,
+       (SELECT max(s.covers_on) FROM bank_statement s WHERE s.ledger_id = @ledger_id AND s.bank_account_no = @bank_account_no)::date AS covers
+  FROM (SELECT) one
+       LEFT JOIN LATERAL (SELECT * FROM reconcile_run n WHERE n.ledger_id = @ledger_id AND n.bank_account_no = @bank_account_no
+                           ORDER BY n.ordinal DESC LIMIT 1) r ON true
+       LEFT JOIN LATERAL (SELECT min(i.line_no) AS line_no, min(i.sequence) AS sequence
+                            FROM reconcile_undo d
+                                 CROSS JOIN LATERAL (SELECT * FROM reconcile_item k
+                                                      WHERE k.ledger_id = d.ledger_id AND k.match_no = d.match_no OFFSET 0) i
+                           WHERE d.ledger_id = r.ledger_id AND d.bank_account_no = r.bank_account_no AND d.undo_no > r.as_of) u ON true;
 
 -- name: BankProfileLast :many
 SELECT p.ledger_id, p.name, p.version, p.content::text AS content, p.saved_at, p.saved_by
@@ -148,18 +160,6 @@ SELECT w.base::text AS base, count(*) AS occurrences
  WHERE l.bank_account_no = @bank_account_no::integer AND l.kind = 'line'
  GROUP BY w.base;
 
--- name: ReconcileSince :one
--- Where the last run begins to have open items, and what was undone since below that.
-SELECT coalesce(least(r.settled_line, u.line_no - 1), 0)::bigint AS line, coalesce(least(r.settled_entry, u.sequence - 1), 0)::bigint AS entry
-  FROM (SELECT) one
-       LEFT JOIN LATERAL (SELECT * FROM reconcile_run n WHERE n.ledger_id = @ledger_id AND n.bank_account_no = @bank_account_no
-                           ORDER BY n.ordinal DESC LIMIT 1) r ON true
-       LEFT JOIN LATERAL (SELECT min(i.line_no) AS line_no, min(i.sequence) AS sequence
-                            FROM reconcile_undo d
-                                 CROSS JOIN LATERAL (SELECT * FROM reconcile_item k
-                                                      WHERE k.ledger_id = d.ledger_id AND k.match_no = d.match_no OFFSET 0) i
-                           WHERE d.ledger_id = r.ledger_id AND d.bank_account_no = r.bank_account_no AND d.undo_no > r.as_of) u ON true;
-
 -- name: ReconcileLines :many
 -- The lines that count, by day, each with what matches have taken of it as of a number. A detail comes with the references of its line.
 SELECT l.line_no, l.kind, l.booked_on, l.amount, l.external_id, l.refs::text AS refs, l.description, l.identity,
@@ -187,12 +187,13 @@ SELECT i.sequence::bigint AS sequence, i.leg::smallint AS leg, sum(i.amount)::nu
  ORDER BY i.sequence, i.leg;
 
 -- name: ReconcileUndone :many
--- The items of matches that were undone as of a number.
+-- The items of matches that were undone after one number, as of another.
 SELECT i.match_no, coalesce(i.line_no, 0)::bigint AS line_no, coalesce(i.sequence, 0)::bigint AS sequence, coalesce(i.leg, 0)::smallint AS leg,
        (i.line_no IS NOT NULL)::boolean AS is_line
   FROM reconcile_undo u
        CROSS JOIN LATERAL (SELECT * FROM reconcile_item k WHERE k.ledger_id = u.ledger_id AND k.match_no = u.match_no OFFSET 0) i
- WHERE u.ledger_id = @ledger_id AND u.bank_account_no = @bank_account_no AND u.undo_no <= @as_of AND NOT i.posts_difference
+ WHERE u.ledger_id = @ledger_id AND u.bank_account_no = @bank_account_no AND u.undo_no > @after::bigint AND u.undo_no <= @as_of::bigint
+   AND NOT i.posts_difference
  ORDER BY i.match_no, i.item_no;
 
 -- name: ReconcileTotals :one
@@ -357,7 +358,8 @@ SELECT l.line_no, l.statement_no, s.file_no, coalesce(l.parent_no, 0)::bigint AS
        l.counts, l.booked_on, l.value_on, l.amount, l.currency, l.gross, l.fee, l.reversal, l.external_id, l.code, l.description,
        l.refs::text AS refs, l.party::text AS party, l.flags::text AS flags, t.taken::numeric AS taken
   FROM bank_line l
-       JOIN bank_statement s ON s.ledger_id = l.ledger_id AND s.bank_account_no = l.bank_account_no AND s.statement_no = l.statement_no
+       CROSS JOIN LATERAL (SELECT k.file_no FROM bank_statement k WHERE k.ledger_id = l.ledger_id AND k.bank_account_no = l.bank_account_no
+                                                                    AND k.statement_no = l.statement_no OFFSET 0) s
        CROSS JOIN LATERAL (SELECT coalesce(sum(i.amount), 0) AS taken FROM reconcile_item i
                             WHERE i.ledger_id = l.ledger_id AND i.line_no = l.line_no
                               AND NOT EXISTS (SELECT FROM reconcile_undo u WHERE u.ledger_id = i.ledger_id AND u.match_no = i.match_no) OFFSET 0) t
@@ -374,7 +376,8 @@ SELECT l.line_no, l.statement_no, s.file_no, coalesce(l.parent_no, 0)::bigint AS
        l.refs::text AS refs, l.party::text AS party, l.flags::text AS flags, t.taken::numeric AS taken
   FROM unnest(@line_nos::bigint[]) AS n (line_no)
        CROSS JOIN LATERAL (SELECT * FROM bank_line k WHERE k.ledger_id = @ledger_id AND k.line_no = n.line_no OFFSET 0) l
-       JOIN bank_statement s ON s.ledger_id = l.ledger_id AND s.bank_account_no = l.bank_account_no AND s.statement_no = l.statement_no
+       CROSS JOIN LATERAL (SELECT k.file_no FROM bank_statement k WHERE k.ledger_id = l.ledger_id AND k.bank_account_no = l.bank_account_no
+                                                                    AND k.statement_no = l.statement_no OFFSET 0) s
        CROSS JOIN LATERAL (SELECT coalesce(sum(i.amount), 0) AS taken FROM reconcile_item i
                             WHERE i.ledger_id = l.ledger_id AND i.line_no = l.line_no
                               AND NOT EXISTS (SELECT FROM reconcile_undo u WHERE u.ledger_id = i.ledger_id AND u.match_no = i.match_no) OFFSET 0) t

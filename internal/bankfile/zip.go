@@ -25,14 +25,21 @@ func (p *parse) zip() error {
 		return refusal(ReasonTooLarge, 0, "the zip has more than %d files", p.limits.Members)
 	}
 	left := p.limits.Bytes
+	names := map[string]bool{}
 	for _, member := range archive.File {
 		if isNoise(member) {
 			continue
 		}
-		used, err := p.member(member, left)
+		// Many programs write names in the encoding of their own country, and do not say which.
+		name := clean(decodeText([]byte(member.Name)))
+		if name == "" || names[name] { // What is known of a file goes by its name.
+			return malformed(0, "the zip has a file without a name, or two of the name %.100q", name)
+		}
+		names[name] = true
+		used, err := p.member(member, name, left)
 		var refused *Refusal
 		if errors.As(err, &refused) {
-			refused.Member = member.Name
+			refused.Member = name
 			return refused
 		}
 		if err != nil {
@@ -51,7 +58,7 @@ func isNoise(member *zip.File) bool {
 const encrypted = 0x1 // flag of a member
 
 // member reads one file, and gives how many bytes it had.
-func (p *parse) member(member *zip.File, left int64) (int64, error) {
+func (p *parse) member(member *zip.File, name string, left int64) (int64, error) {
 	if member.Flags&encrypted != 0 {
 		return 0, refusal(ReasonUnsupported, 0, "the file is encrypted")
 	}
@@ -73,7 +80,7 @@ func (p *parse) member(member *zip.File, left int64) (int64, error) {
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Statement > 0 {
 		refused.Statement += len(p.file.Statements)
 	}
-	p.adopt(m, member.Name)
+	p.adopt(m, name)
 	return left - m.src.left, err
 }
 

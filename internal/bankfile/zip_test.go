@@ -115,3 +115,27 @@ func TestZip_Bounded(t *testing.T) {
 		}
 	}
 }
+
+// Names are text, whatever the zip says, and each is that of one file.
+func TestZip_Names(t *testing.T) {
+	t.Parallel()
+	table := []byte("date,amount,text\n2024-01-02,12.34,in\n")
+	for name, want := range map[string]string{
+		"Ausz\xfcge.csv": "Auszüge.csv", "Auszüge.csv": "Auszüge.csv", "a\x00b\x1b.csv": "ab.csv", "\xe0\xa6": "à¦", "খাতা.csv": "খাতা.csv",
+	} {
+		file, refused := parse(t, zipped(t, zipMember{name, table}), bankfile.Options{Profile: profile(t, plain)})
+		if refused != nil || len(file.Members) != 1 || file.Members[0].Name != want || file.Statements[0].Member != want {
+			t.Errorf("%q: %+v, %v", name, file, refused)
+		}
+	}
+	for _, names := range [][]string{{"a.csv", "a.csv"}, {"a\x00.csv", "a.csv"}, {"\x00"}} {
+		var members []zipMember
+		for _, name := range names {
+			members = append(members, zipMember{name, table})
+		}
+		if _, refused := parse(t, zipped(t, members...), bankfile.Options{Profile: profile(t, plain)}); refused == nil ||
+			refused.Reason != bankfile.ReasonMalformed {
+			t.Errorf("%q: %v", names, refused)
+		}
+	}
+}

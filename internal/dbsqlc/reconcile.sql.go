@@ -470,7 +470,8 @@ SELECT l.line_no, l.statement_no, s.file_no, coalesce(l.parent_no, 0)::bigint AS
        l.counts, l.booked_on, l.value_on, l.amount, l.currency, l.gross, l.fee, l.reversal, l.external_id, l.code, l.description,
        l.refs::text AS refs, l.party::text AS party, l.flags::text AS flags, t.taken::numeric AS taken
   FROM bank_line l
-       JOIN bank_statement s ON s.ledger_id = l.ledger_id AND s.bank_account_no = l.bank_account_no AND s.statement_no = l.statement_no
+       CROSS JOIN LATERAL (SELECT k.file_no FROM bank_statement k WHERE k.ledger_id = l.ledger_id AND k.bank_account_no = l.bank_account_no
+                                                                    AND k.statement_no = l.statement_no OFFSET 0) s
        CROSS JOIN LATERAL (SELECT coalesce(sum(i.amount), 0) AS taken FROM reconcile_item i
                             WHERE i.ledger_id = l.ledger_id AND i.line_no = l.line_no
                               AND NOT EXISTS (SELECT FROM reconcile_undo u WHERE u.ledger_id = i.ledger_id AND u.match_no = i.match_no) OFFSET 0) t
@@ -583,7 +584,8 @@ SELECT l.line_no, l.statement_no, s.file_no, coalesce(l.parent_no, 0)::bigint AS
        l.refs::text AS refs, l.party::text AS party, l.flags::text AS flags, t.taken::numeric AS taken
   FROM unnest($1::bigint[]) AS n (line_no)
        CROSS JOIN LATERAL (SELECT ledger_id, bank_account_no, line_no, statement_no, parent_no, kind, ordinal, position, identity, status, counts, booked_on, value_on, amount, currency, gross, fee, reversal, external_id, code, description, refs, party, flags FROM bank_line k WHERE k.ledger_id = $2 AND k.line_no = n.line_no OFFSET 0) l
-       JOIN bank_statement s ON s.ledger_id = l.ledger_id AND s.bank_account_no = l.bank_account_no AND s.statement_no = l.statement_no
+       CROSS JOIN LATERAL (SELECT k.file_no FROM bank_statement k WHERE k.ledger_id = l.ledger_id AND k.bank_account_no = l.bank_account_no
+                                                                    AND k.statement_no = l.statement_no OFFSET 0) s
        CROSS JOIN LATERAL (SELECT coalesce(sum(i.amount), 0) AS taken FROM reconcile_item i
                             WHERE i.ledger_id = l.ledger_id AND i.line_no = l.line_no
                               AND NOT EXISTS (SELECT FROM reconcile_undo u WHERE u.ledger_id = i.ledger_id AND u.match_no = i.match_no) OFFSET 0) t
@@ -2294,27 +2296,51 @@ func (q *Queries) ReconcileMatchesOfRun(ctx context.Context, db DBTX, arg Reconc
 	return items, nil
 }
 
-const ReconcileNewest = `-- name: ReconcileNewest :one
+const ReconcileNow = `-- name: ReconcileNow :one
 SELECT greatest(coalesce((SELECT max(l.line_no) FROM bank_line l WHERE l.ledger_id = $1 AND l.bank_account_no = $2), 0),
                 coalesce((SELECT max(s.statement_no) FROM bank_statement s
                            WHERE s.ledger_id = $1 AND s.bank_account_no = $2), 0),
                 coalesce((SELECT max(m.match_no) FROM reconcile_match m WHERE m.ledger_id = $1 AND m.bank_account_no = $2), 0),
                 coalesce((SELECT max(u.undo_no) FROM reconcile_undo u WHERE u.ledger_id = $1 AND u.bank_account_no = $2), 0),
                 coalesce((SELECT max(i.number) FROM reconcile_item i
-                           WHERE i.ledger_id = $1 AND i.bank_account_no = $2 AND i.posts_difference), 0))::bigint AS newest
+                           WHERE i.ledger_id = $1 AND i.bank_account_no = $2 AND i.posts_difference), 0))::bigint AS newest,
+       coalesce(least(r.settled_line, u.line_no - 1), 0)::bigint AS line, coalesce(least(r.settled_entry, u.sequence - 1), 0)::bigint AS entry,
+       (SELECT max(s.covers_on) FROM bank_statement s WHERE s.ledger_id = $1 AND s.bank_account_no = $2)::date AS covers
+  FROM (SELECT) one
+       LEFT JOIN LATERAL (SELECT ledger_id, bank_account_no, run_no, ordinal, request, as_of, through, setting_version, since_line, since_entry, settled_line, settled_entry, covers_on, confirmed, results, summary, run_at, run_by FROM reconcile_run n WHERE n.ledger_id = $1 AND n.bank_account_no = $2
+                           ORDER BY n.ordinal DESC LIMIT 1) r ON true
+       LEFT JOIN LATERAL (SELECT min(i.line_no) AS line_no, min(i.sequence) AS sequence
+                            FROM reconcile_undo d
+                                 CROSS JOIN LATERAL (SELECT ledger_id, bank_account_no, match_no, item_no, line_no, sequence, leg, amount, item_on, posts_difference, number FROM reconcile_item k
+                                                      WHERE k.ledger_id = d.ledger_id AND k.match_no = d.match_no OFFSET 0) i
+                           WHERE d.ledger_id = r.ledger_id AND d.bank_account_no = r.bank_account_no AND d.undo_no > r.as_of) u ON true
 `
 
-type ReconcileNewestParams struct {
+type ReconcileNowParams struct {
 	LedgerID      int32
 	BankAccountNo int32
 }
 
-// The last number that a bank account has, of lines and decisions.
-func (q *Queries) ReconcileNewest(ctx context.Context, db DBTX, arg ReconcileNewestParams) (int64, error) {
-	row := db.QueryRow(ctx, ReconcileNewest, arg.LedgerID, arg.BankAccountNo)
-	var newest int64
-	err := row.Scan(&newest)
-	return newest, err
+type ReconcileNowRow struct {
+	Newest int64
+	Line   int64
+	Entry  int64
+	Covers pgtype.Date
+}
+
+// The state of a bank account: the last number that it has, of lines and decisions; where the last run begins to have open items, and what was undone
+// since below that; and the last day that its files cover. It is one statement, so all of it is of one moment: a run that is kept meanwhile settles
+// what is open as of an earlier number.
+func (q *Queries) ReconcileNow(ctx context.Context, db DBTX, arg ReconcileNowParams) (ReconcileNowRow, error) {
+	row := db.QueryRow(ctx, ReconcileNow, arg.LedgerID, arg.BankAccountNo)
+	var i ReconcileNowRow
+	err := row.Scan(
+		&i.Newest,
+		&i.Line,
+		&i.Entry,
+		&i.Covers,
+	)
+	return i, err
 }
 
 const ReconcileNumbers = `-- name: ReconcileNumbers :many
@@ -2573,36 +2599,6 @@ func (q *Queries) ReconcileRuns(ctx context.Context, db DBTX, arg ReconcileRunsP
 	return items, nil
 }
 
-const ReconcileSince = `-- name: ReconcileSince :one
-SELECT coalesce(least(r.settled_line, u.line_no - 1), 0)::bigint AS line, coalesce(least(r.settled_entry, u.sequence - 1), 0)::bigint AS entry
-  FROM (SELECT) one
-       LEFT JOIN LATERAL (SELECT ledger_id, bank_account_no, run_no, ordinal, request, as_of, through, setting_version, since_line, since_entry, settled_line, settled_entry, covers_on, confirmed, results, summary, run_at, run_by FROM reconcile_run n WHERE n.ledger_id = $1 AND n.bank_account_no = $2
-                           ORDER BY n.ordinal DESC LIMIT 1) r ON true
-       LEFT JOIN LATERAL (SELECT min(i.line_no) AS line_no, min(i.sequence) AS sequence
-                            FROM reconcile_undo d
-                                 CROSS JOIN LATERAL (SELECT ledger_id, bank_account_no, match_no, item_no, line_no, sequence, leg, amount, item_on, posts_difference, number FROM reconcile_item k
-                                                      WHERE k.ledger_id = d.ledger_id AND k.match_no = d.match_no OFFSET 0) i
-                           WHERE d.ledger_id = r.ledger_id AND d.bank_account_no = r.bank_account_no AND d.undo_no > r.as_of) u ON true
-`
-
-type ReconcileSinceParams struct {
-	LedgerID      int32
-	BankAccountNo int32
-}
-
-type ReconcileSinceRow struct {
-	Line  int64
-	Entry int64
-}
-
-// Where the last run begins to have open items, and what was undone since below that.
-func (q *Queries) ReconcileSince(ctx context.Context, db DBTX, arg ReconcileSinceParams) (ReconcileSinceRow, error) {
-	row := db.QueryRow(ctx, ReconcileSince, arg.LedgerID, arg.BankAccountNo)
-	var i ReconcileSinceRow
-	err := row.Scan(&i.Line, &i.Entry)
-	return i, err
-}
-
 const ReconcileSuggestions = `-- name: ReconcileSuggestions :many
 SELECT r.side, r.item, r.leg, r.item_on, r.open, r.outcome, r.rule, r.group_no, r.difference, r.in_transit, r.note,
        coalesce(r.candidates::text, '')::text AS candidates
@@ -2815,13 +2811,15 @@ SELECT i.match_no, coalesce(i.line_no, 0)::bigint AS line_no, coalesce(i.sequenc
        (i.line_no IS NOT NULL)::boolean AS is_line
   FROM reconcile_undo u
        CROSS JOIN LATERAL (SELECT ledger_id, bank_account_no, match_no, item_no, line_no, sequence, leg, amount, item_on, posts_difference, number FROM reconcile_item k WHERE k.ledger_id = u.ledger_id AND k.match_no = u.match_no OFFSET 0) i
- WHERE u.ledger_id = $1 AND u.bank_account_no = $2 AND u.undo_no <= $3 AND NOT i.posts_difference
+ WHERE u.ledger_id = $1 AND u.bank_account_no = $2 AND u.undo_no > $3::bigint AND u.undo_no <= $4::bigint
+   AND NOT i.posts_difference
  ORDER BY i.match_no, i.item_no
 `
 
 type ReconcileUndoneParams struct {
 	LedgerID      int32
 	BankAccountNo int32
+	After         int64
 	AsOf          int64
 }
 
@@ -2833,9 +2831,14 @@ type ReconcileUndoneRow struct {
 	IsLine   bool
 }
 
-// The items of matches that were undone as of a number.
+// The items of matches that were undone after one number, as of another.
 func (q *Queries) ReconcileUndone(ctx context.Context, db DBTX, arg ReconcileUndoneParams) ([]ReconcileUndoneRow, error) {
-	rows, err := db.Query(ctx, ReconcileUndone, arg.LedgerID, arg.BankAccountNo, arg.AsOf)
+	rows, err := db.Query(ctx, ReconcileUndone,
+		arg.LedgerID,
+		arg.BankAccountNo,
+		arg.After,
+		arg.AsOf,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -48,10 +48,12 @@ type link struct {
 // lines make the closing balance.
 func (c *chain) follow(n int, s *bankfile.Statement, known []bool, again *earlier, settings *Settings) (link, *bankfile.Refusal) {
 	l := link{fresh: make([]bool, len(known))}
-	fresh, old := 0, 0
+	fresh, old, ofOld, byID := 0, 0, decimal.Zero, false
 	for i, k := range known {
 		if l.fresh[i] = !k; k {
 			old++
+			ofOld = ofOld.Add(counting(&s.Lines[i]))
+			byID = byID || s.Lines[i].ExternalID != ""
 			continue
 		}
 		fresh++
@@ -61,7 +63,8 @@ func (c *chain) follow(n int, s *bankfile.Statement, known []bool, again *earlie
 		return l, refuse(ReasonRepeated, n, s, "%s was imported before, from file %s, by %s: all of its %d lines are known", called(s), again.file,
 			again.what, old)
 	}
-	if fresh == 0 && old > 0 {
+	next := old > 0 && c.isNext(s, ofOld, byID, settings)
+	if fresh == 0 && old > 0 && !next {
 		l.check = bankfile.Check{Name: bankfile.CheckChain, State: bankfile.CheckHeld, Detail: fmt.Sprintf("all of its %d lines are known", old)}
 		return l, nil
 	}
@@ -70,7 +73,37 @@ func (c *chain) follow(n int, s *bankfile.Statement, known []bool, again *earlie
 			s.Sequence-1),
 			s.Number, c.label), s.Number, fmt.Sprint(c.number+1))
 	}
+	if next {
+		return c.alike(s, l, old), nil
+	}
 	return c.balances(n, s, l, old, settings)
+}
+
+// isNext reports whether a statement with lines that look like known ones comes after all that is known, so that they are others. It begins where the
+// last one ended, and has the next number; or, without a number, its lines would have to be known twice for the balance to be what it is. What the
+// bank gives an id of its own is known by it.
+func (c *chain) isNext(s *bankfile.Statement, ofOld decimal.Decimal, byID bool, settings *Settings) bool {
+	switch {
+	case settings.IgnoreBalances || !c.anchored || s.Opening == nil || s.Closing == nil || !s.Opening.Amount.Equal(c.balance),
+		s.From.IsZero() || s.From.Compare(c.covers) < 0:
+		return false
+	case s.Sequence > 0 && c.number > 0 && s.Sequence != c.number:
+		return s.Sequence > c.number
+	}
+	return !ofOld.IsZero() && !byID
+}
+
+// alike takes all lines of a statement for new, however much they look like earlier ones.
+func (c *chain) alike(s *bankfile.Statement, l link, old int) link {
+	l.renumber, l.sum = true, sumBooked(s)
+	for i := range l.fresh {
+		l.fresh[i] = true
+	}
+	l.check = bankfile.Check{
+		Name: bankfile.CheckChain, State: bankfile.CheckHeld,
+		Detail: fmt.Sprintf("%s goes on from the balance that was known, %s; %d of its lines look like earlier ones", called(s), c.text(c.balance), old),
+	}
+	return l
 }
 
 // counting is what a line adds to the balance.
@@ -126,12 +159,7 @@ func (c *chain) balances(n int, s *bankfile.Statement, l link, old int, settings
 		l.check.Detail = fmt.Sprintf("%s goes on from the balance that was known, %s", called(s), c.text(c.balance))
 	case old > 0 && opening != nil && closing != nil && opening.Amount.Equal(c.balance) && s.From.Compare(c.covers) >= 0:
 		// It begins where the last one ended, so its lines are none of those that are known, however much they look like them.
-		l.renumber, l.sum = true, sumBooked(s)
-		for i := range l.fresh {
-			l.fresh[i] = true
-		}
-		l.check.Detail = fmt.Sprintf("%s goes on from the balance that was known, %s; %d of its lines look like earlier ones", called(s),
-			c.text(c.balance), old)
+		return c.alike(s, l, old), nil
 	default:
 		return l, c.broken(n, s, &l, old, *before)
 	}

@@ -69,7 +69,7 @@ type IgnoreSpec struct {
 const maxTakes = 10_000
 
 func (s *ConfirmSpec) validate() error {
-	if err := validateText("request", s.Request, false); err != nil {
+	if err := validateRequest(s.Request); err != nil {
 		return err
 	}
 	if err := validateText("reason", s.Reason, false); err != nil {
@@ -132,7 +132,7 @@ func (r *Reconciler) Confirm(ctx context.Context, spec ConfirmSpec, caller strin
 	}
 	w.against = against
 	d, err := w.decide(ctx)
-	if err != nil || spec.Difference == nil || d.Posted() {
+	if err != nil || spec.Difference == nil || d.Posted() || d.Undone != nil {
 		return d, err
 	}
 	return r.postDifference(ctx, a, d)
@@ -140,7 +140,7 @@ func (r *Reconciler) Confirm(ctx context.Context, spec ConfirmSpec, caller strin
 
 // Ignore says that what is open of an item, or a part of it, has no counterpart and needs none. It returns what Confirm does.
 func (r *Reconciler) Ignore(ctx context.Context, spec IgnoreSpec, caller string) (*Decision, error) {
-	if err := validateText("request", spec.Request, false); err != nil {
+	if err := validateRequest(spec.Request); err != nil {
 		return nil, err
 	}
 	if err := validateText("reason", spec.Reason, true); err != nil {

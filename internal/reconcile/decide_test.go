@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -366,6 +367,17 @@ func TestRequests(t *testing.T) {
 	spec.Lines[0].Line, spec.Entries[0].Transfer = d.lineNo(t, "LINE-B"), "b"
 	_, err := d.Confirm(t.Context(), spec, clerk)
 	mustCode(t, err, ledger.CodeAlreadyExists)
+
+	// Those that decisions without one are known by are nobody's.
+	for _, own := range []string{"once:x", fmt.Sprintf("undo:%d", made.No)} {
+		spec.Request = own
+		_, err := d.Confirm(t.Context(), spec, clerk)
+		mustCode(t, err, ledger.CodeInvalidArgument)
+	}
+	spec.Request = ""
+	if unnamed := must[*Decision](t)(d.Confirm(t.Context(), spec, clerk)); unnamed.Request != "" {
+		t.Errorf("a decision without a request is known by %q", unnamed.Request)
+	}
 }
 
 // TestConfirm_AtOnce has many people confirm the same line at the same time: one of them does, the others are told who.
@@ -401,5 +413,125 @@ func TestConfirm_AtOnce(t *testing.T) {
 	}
 	if n := d.query(t, `SELECT count(*)::text FROM reconcile_match`); n != "1" || won == "" {
 		t.Errorf("%s matches, by %q", n, won)
+	}
+}
+
+// TestConfirm_AnotherDifference asks again for what was matched, and now for its difference to be posted, or to another account.
+func TestConfirm_AnotherDifference(t *testing.T) {
+	t.Parallel()
+	d := bank(t, func(s *BankAccountSpec) { s.Settings.Tolerance = dec("0.05") })
+	d.accounts(t, "expense:other", ledger.Expense, "EUR")
+	d.post(t, "a 2026-01-02 50", "b 2026-01-02 20")
+	d.importText(t, mt940(1, "2026-01-01 0.00", "2026-01-05 69.92", "2026-01-02 49.96 LINE-A", "2026-01-02 19.96 LINE-B"))
+	to := func(account ledger.AccountID, request string) func(*ConfirmSpec) {
+		return func(s *ConfirmSpec) { s.Request, s.Difference = request, &DifferenceSpec{Account: account} }
+	}
+	made := must[*Decision](t)(d.confirm(t, []string{"LINE-A"}, []string{"a"}, func(s *ConfirmSpec) { s.Request = "q" }))
+	_, err := d.confirm(t, []string{"LINE-A"}, []string{"a"}, to("expense:fees", ""))
+	mustCode(t, err, ledger.CodeConflict)
+	_, err = d.confirm(t, []string{"LINE-A"}, []string{"a"}, to("expense:fees", made.Request))
+	mustCode(t, err, ledger.CodeAlreadyExists)
+	made = must[*Decision](t)(d.confirm(t, []string{"LINE-B"}, []string{"b"}, to("expense:fees", "r")))
+	again := must[*Decision](t)(d.confirm(t, []string{"LINE-B"}, []string{"b"}, to("expense:fees", "r")))
+	if again.No != made.No || !again.Replayed || !again.Posted() {
+		t.Errorf("%+v", again)
+	}
+	for _, request := range []string{"", "r"} {
+		_, err = d.confirm(t, []string{"LINE-B"}, []string{"b"}, to("expense:other", request))
+		mustCode(t, err, map[string]ledger.Code{"": ledger.CodeConflict, "r": ledger.CodeAlreadyExists}[request])
+	}
+}
+
+// unposted makes a match of LINE-C and c whose difference was approved, and not posted: whoever was about to do it was stopped.
+func unposted(t *testing.T) (*desk, ConfirmSpec, *Decision) {
+	t.Helper()
+	d := opened(t)
+	spec := ConfirmSpec{
+		BankAccount: "bank", Request: "r", Lines: []LineTake{{Line: d.lineNo(t, "LINE-C")}}, Entries: []EntryTake{{Transfer: "c"}},
+		Difference: &DifferenceSpec{Account: "expense:fees"},
+	}
+	w := &decision{r: d.Reconciler, account: d.account, kind: kindManual, rule: RuleManual, request: "r", caller: clerk, difference: spec.Difference}
+	var err error
+	if w.against, err = d.differenceAccount(t.Context(), d.account, "expense:fees"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.fromTakes(t.Context(), spec.Lines, spec.Entries); err != nil {
+		t.Fatal(err)
+	}
+	return d, spec, must[*Decision](t)(w.decide(t.Context()))
+}
+
+func (d *desk) fees(t *testing.T) string {
+	t.Helper()
+	return d.query(t, `SELECT coalesce(sum(amount), 0)::numeric(9, 2)::text FROM entry JOIN account USING (ledger_id, account_no)
+		WHERE account_id = 'expense:fees'`)
+}
+
+// TestConfirm_UnfinishedDifference finishes, with the same request, what was begun, unless it was taken back meanwhile.
+func TestConfirm_UnfinishedDifference(t *testing.T) {
+	t.Parallel()
+	d, spec, made := unposted(t)
+	if again := must[*Decision](t)(d.Confirm(t.Context(), spec, clerk)); again.No != made.No || !again.Posted() || d.fees(t) != "0.01" {
+		t.Errorf("%+v", again)
+	}
+	d, spec, made = unposted(t)
+	must[*Decision](t)(d.Unmatch(t.Context(), UnmatchSpec{BankAccount: "bank", Match: made.No, Reason: "wrong"}, colleague))
+	if again := must[*Decision](t)(d.Confirm(t.Context(), spec, clerk)); again.No != made.No || again.Undone == nil || d.fees(t) != "0.00" {
+		t.Errorf("%+v, and %s was posted", again, d.fees(t))
+	}
+}
+
+// TestUnmatch_UnfinishedDifference takes back a match whose difference is in the books, and was not made part of it any more.
+func TestUnmatch_UnfinishedDifference(t *testing.T) {
+	t.Parallel()
+	d, _, made := unposted(t)
+	results, err := d.journal.PostWith(t.Context(), clerk, main, ledger.TransferSpec{
+		ID: made.Differences[0].Transfer, Entries: ledger.Simple("expense:fees", "assets:bank", dec("0.01"), "EUR"),
+		Description: made.Differences[0].Description,
+	}, nil, nil)
+	if err != nil || results.Err != nil {
+		t.Fatal(err, results)
+	}
+	spec := UnmatchSpec{BankAccount: "bank", Match: made.No, Reason: "wrong", ReverseDifference: true}
+	for range 2 {
+		must[*Decision](t)(d.Unmatch(t.Context(), spec, clerk))
+		if d.fees(t) != "0.00" {
+			t.Errorf("%s is left", d.fees(t))
+		}
+	}
+	if run := d.match(t); !equal(run.Summary.OpenEntries.Sum, "60.01") || run.Summary.OpenEntries.Count != 3 {
+		t.Errorf("%+v", run.Summary)
+	}
+}
+
+// TestParts_Again sends the same request about a part of an item again: the rest of it stays open.
+func TestParts_Again(t *testing.T) {
+	t.Parallel()
+	d := opened(t)
+	line := &LineTake{Line: d.lineNo(t, "LINE-A"), Amount: dec("20")}
+	ignore := func(who string) *Decision {
+		return must[*Decision](t)(d.Ignore(t.Context(), IgnoreSpec{BankAccount: "bank", Line: line, Reason: "of another company"}, who))
+	}
+	made := ignore(clerk)
+	if again := ignore(clerk); again.No != made.No || !again.Replayed {
+		t.Errorf("%+v", again)
+	}
+	if other := ignore(colleague); other.No == made.No {
+		t.Errorf("%+v", other)
+	}
+	spec := ConfirmSpec{
+		BankAccount: "bank", Lines: []LineTake{{Line: line.Line, Amount: dec("4")}}, Entries: []EntryTake{{Transfer: "a", Amount: dec("4")}},
+	}
+	made = must[*Decision](t)(d.Confirm(t.Context(), spec, clerk))
+	if again := must[*Decision](t)(d.Confirm(t.Context(), spec, clerk)); again.No != made.No || !again.Replayed {
+		t.Errorf("%+v", again)
+	}
+	// Under a name of its own it is another request.
+	spec.Request = "once more"
+	if more := must[*Decision](t)(d.Confirm(t.Context(), spec, clerk)); more.No == made.No || more.Replayed {
+		t.Errorf("%+v", more)
+	}
+	if l, err := d.Line(t.Context(), main, "bank", line.Line); err != nil || !equal(l.Open(), "2") {
+		t.Errorf("%+v, %v", l, err)
 	}
 }

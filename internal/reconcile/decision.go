@@ -38,7 +38,12 @@ type Decision struct {
 }
 
 // Difference is what the lines come to beyond the entries, before anything is posted for it.
-func (d *Decision) Difference() decimal.Decimal { return d.Lines.Sub(d.Entries) }
+func (d *Decision) Difference() decimal.Decimal {
+	if d.Kind == kindIgnored {
+		return decimal.Zero
+	}
+	return d.Lines.Sub(d.Entries)
+}
 
 // Posted reports whether the difference has been posted, or there is none.
 func (d *Decision) Posted() bool {
@@ -201,6 +206,9 @@ func (r *Reconciler) decisions(ctx context.Context, db dbsqlc.DBTX, a *BankAccou
 		d := &Decision{
 			No: row.MatchNo, BankAccount: a.Name, Kind: row.Kind, Rule: Rule(row.Rule), Outcome: Outcome(row.Outcome), Run: row.RunNo, Lines: row.Lines,
 			Entries: row.Entries, Request: row.Request, Reason: row.Reason, DecidedAt: row.DecidedAt.UTC(), DecidedBy: row.DecidedBy,
+		}
+		if isOwnRequest(d.Request) {
+			d.Request = ""
 		}
 		if row.UndoNo != 0 {
 			d.Undone = &Undone{row.UndoNo, row.UndoReason, row.UndoneAt.UTC(), row.UndoneBy}

@@ -79,9 +79,12 @@ func (r *Reconciler) ApproveDifference(ctx context.Context, spec ApproveSpec, ca
 	if err != nil {
 		return nil, public(ctx, "read the decision", err)
 	}
-	refused, err := r.lastRefused(ctx, a, d)
-	if err != nil {
+	// refused is the attempt that another one may follow, 0 for none: by the time the lock is had, somebody else may have made that.
+	refused := 0
+	if no, err := r.lastRefused(ctx, a, d); err != nil {
 		return nil, err
+	} else if no {
+		refused = len(d.Differences)
 	}
 	err = r.change(ctx, "approve the difference", func(tx pgx.Tx) error {
 		if err := r.lock(ctx, tx, a); err != nil {
@@ -93,11 +96,10 @@ func (r *Reconciler) ApproveDifference(ctx context.Context, spec ApproveSpec, ca
 		attempt := len(d.Differences) + 1
 		switch {
 		case d.Undone != nil:
-			return ledger.Errorf(ledger.CodeConflict, "match %d was taken back by %s at %s: %s", d.No, d.Undone.By, d.Undone.At.Format("2006-01-02 15:04:05Z"),
-				d.Undone.Reason)
+			return takenBack(d)
 		case d.Kind == kindIgnored || d.Difference().IsZero():
 			return ledger.Invalid("match", "%d has no difference to post", d.No)
-		case attempt > 1 && !(refused && attempt-1 == lastAttempt(d)):
+		case attempt > 1 && attempt-1 != refused:
 			last := d.Differences[attempt-2]
 			if last.Account != spec.Account {
 				return ledger.Errorf(ledger.CodeConflict, "%s approved at %s that the difference of match %d goes to account %s", last.ApprovedBy,
@@ -108,7 +110,6 @@ func (r *Reconciler) ApproveDifference(ctx context.Context, spec ApproveSpec, ca
 		if err := r.approve(ctx, tx, a, d.No, attempt, d.Difference(), against, &spec.DifferenceSpec, caller); err != nil {
 			return err
 		}
-		refused = false // What this call has approved is not followed by another one, if the answer to the commit is lost.
 		d, err = r.mustDecision(ctx, tx, a, spec.Match)
 		return err
 	})
@@ -122,7 +123,11 @@ func (r *Reconciler) ApproveDifference(ctx context.Context, spec ApproveSpec, ca
 	return r.postDifference(ctx, a, d)
 }
 
-func lastAttempt(d *Decision) int { return d.Differences[len(d.Differences)-1].Attempt }
+// takenBack says who has taken a decision back.
+func takenBack(d *Decision) error {
+	return ledger.Errorf(ledger.CodeConflict, "match %d was taken back by %s at %s: %s", d.No, d.Undone.By, d.Undone.At.Format("2006-01-02 15:04:05Z"),
+		d.Undone.Reason)
+}
 
 // lastRefused reports whether the books have refused the last transfer by which the difference of a match was to be posted.
 func (r *Reconciler) lastRefused(ctx context.Context, a *BankAccount, d *Decision) (bool, error) {
@@ -135,6 +140,9 @@ func (r *Reconciler) lastRefused(ctx context.Context, a *BankAccount, d *Decisio
 
 // postDifference posts what was approved, and makes its entry part of the match. Both can be done again.
 func (r *Reconciler) postDifference(ctx context.Context, a *BankAccount, d *Decision) (*Decision, error) {
+	if d.Undone != nil { // Nothing is posted for what holds no more.
+		return nil, takenBack(d)
+	}
 	approved := d.Differences[len(d.Differences)-1]
 	amount := a.sense(approved.Amount)
 	debit, credit := a.Account, approved.Account

@@ -213,7 +213,7 @@ func (s *solver) group(g grouping) {
 	for _, i := range g.entries {
 		g.confirmed = g.confirmed && s.entries[i].untouched()
 	}
-	if g.confirmed && s.undone[s.key(g.lines, g.entries)] {
+	if g.confirmed && len(s.undone) > 0 && s.undone[s.key(g.lines, g.entries)] {
 		g.confirmed, g.note = false, "was matched before, and undone"
 	}
 	s.groups = append(s.groups, g)
@@ -229,10 +229,7 @@ func (s *solver) group(g grouping) {
 }
 
 // key names a set of items.
-func (s *solver) key(lines, entries []int) string {
-	if len(s.undone) == 0 {
-		return ""
-	}
+func (s *solution) key(lines, entries []int) string {
 	l, e := make([]int64, len(lines)), make([]entryKey, len(entries))
 	for n, i := range lines {
 		l[n] = s.lines[i].no

@@ -211,7 +211,8 @@ func (s *solver) leftEntries() {
 			}
 			b = b.of(s, s.entryAmount[place])
 			if slices.ContainsFunc(b.entries, func(other named) bool {
-				return other.kind == keyName && other.place != place && s.settled(&s.entries[other.place], s.ofEntry[other.place], entry.day)
+				// Amounts that no line has are together in one bucket.
+				return other.kind == keyName && other.place != place && s.entries[other.place].amount.Equal(entry.amount) && s.settled(&s.entries[other.place], s.ofEntry[other.place], entry.day)
 			}) {
 				s.aboutEntry[place] = remark{outcome: DuplicateLedgerEntry, note: "the books have its reference and amount twice, and the bank has it once"}
 				break

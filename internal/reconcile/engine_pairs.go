@@ -29,8 +29,6 @@ func (o *options) add(place int, near bool) {
 	*list = append(*list, place)
 }
 
-func (o *options) none() bool { return len(o.near)+len(o.far) == 0 }
-
 // onlyNear is the one option that is near, if there is one alone.
 func (o *options) onlyNear() (int, bool) {
 	if len(o.near) != 1 || o.manyNear {

@@ -37,7 +37,9 @@ func bankLine(no int64, text string) item {
 func entryItem(no int64, text string) item {
 	fields := strings.Fields(text)
 	i := item{no: no, amount: dec(fields[1]), traits: &traits{}}
-	fmt.Sscan(fields[0], &i.day)
+	if _, err := fmt.Sscan(fields[0], &i.day); err != nil {
+		panic(err)
+	}
 	i.open = i.amount
 	for n, f := range fields[2:] {
 		kind := keyName

@@ -37,9 +37,20 @@ func TestFaults(t *testing.T) {
 		}
 		tag := name
 		file := strings.Replace(content, ":20:TEST1", ":20:"+tag, 1)
-		if d.query(t, `SELECT count(*)::text FROM bank_file`) == "0" {
+		if d.query(t, `SELECT count(*)::text FROM bank_file`) == "1" {
+			step("another import", func() error {
+				i, err := d.Import(t.Context(), ImportSpec{BankAccount: "bank"}, strings.NewReader(mt940(2, "2026-01-05 67.00", "2026-01-06 67.00")), clerk)
+				if err == nil && (i.Replayed || i.Files[0].Replayed) {
+					t.Error("its own work is taken for an earlier one")
+				}
+				return err
+			}, `SELECT count(*)::text FROM bank_file`, "2")
+		} else {
 			step("an import", func() error {
-				_, err := d.Import(t.Context(), ImportSpec{BankAccount: "bank"}, strings.NewReader(file), clerk)
+				i, err := d.Import(t.Context(), ImportSpec{BankAccount: "bank"}, strings.NewReader(file), clerk)
+				if err == nil && (i.Replayed || i.Files[0].Replayed) {
+					t.Error("its own work is taken for an earlier one")
+				}
 				return err
 			}, `SELECT count(*)::text FROM bank_line`, "4")
 		}
@@ -49,7 +60,7 @@ func TestFaults(t *testing.T) {
 		}, `SELECT count(*)::text FROM reconcile_run WHERE request = '`+tag+`'`, "1")
 		var made *Decision
 		step("a decision", func() (err error) {
-			made, err = d.confirm(t, []string{"LINE-B"}, []string{"R2"})
+			made, err = d.confirm(t, []string{"LINE-B"}, []string{"R2"}, func(s *ConfirmSpec) { s.Request = "confirm " + tag })
 			if err == nil && made.Replayed {
 				t.Error("its own work is taken for somebody else's")
 			}

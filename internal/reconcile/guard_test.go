@@ -48,9 +48,12 @@ func TestGuards(t *testing.T) {
 		return "INSERT INTO bank_line (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(values, ", ") + " FROM bank_line LIMIT 1"
 	}
 	last := `(SELECT max(match_no) FROM reconcile_match)`
+	approve := `INSERT INTO reconcile_difference (ledger_id, bank_account_no, match_no, attempt, account_no, amount, transfer_id, description, approved_by)
+		SELECT 1, 1, %s, %d, account_no, %s, 'x', '', 'hand' FROM bank_account`
 	// of and by are items of a match: of a line, and of an entry.
 	of := func(match string, no int, line int64, amount string) string {
-		return fmt.Sprintf(`(1, 1, %s, %d, %d, NULL, NULL, %s, '2026-01-02', %s)`, match, no, line, amount, match)
+		return fmt.Sprintf(`(1, 1, %s, %d, %[3]d, NULL, NULL, %[4]s,
+			coalesce((SELECT booked_on FROM bank_line WHERE line_no = %[3]d), '2026-01-02'), %[1]s)`, match, no, line, amount)
 	}
 	by := func(match string, no int, entry int64, leg int, amount string) string {
 		return fmt.Sprintf(`(1, 1, %s, %d, NULL, %d, %d, %s, '2026-01-02', %s)`, match, no, entry, leg, amount, match)
@@ -73,7 +76,7 @@ func TestGuards(t *testing.T) {
 		"of a match that is not there": {item + of("99999", 1, n["B"], "50"), "reconcile_match_adds_up"},
 		"of a match that was undone":   {undo + item + of(last, 9, n["B"], "50"), "reconcile_match_adds_up"},
 		"of a match, with another number": {
-			fmt.Sprintf(match, "50", "50") + item + strings.Replace(of(last, 1, n["B"], "50"), "'2026-01-02', ", "'2026-01-02', 1 + ", 1),
+			fmt.Sprintf(match, "50", "50") + item + strings.Replace(of(last, 1, n["B"], "50"), "'2026-01-02'), ", "'2026-01-02'), 1 + ", 1),
 			"reconcile_item_difference_check",
 		},
 		"a difference under a number that was not drawn": {
@@ -85,6 +88,34 @@ func TestGuards(t *testing.T) {
 			fmt.Sprintf(match, "50", "41") + item + of(last, 1, n["B"], "50") + "," + by(last, 2, n["b"], leg, "41") + ";" +
 				strings.Replace(item, "item_on,", "item_on, posts_difference,", 1) +
 				fmt.Sprintf(`(1, 1, %s, 3, NULL, %d, %d, 10, '2026-01-02', true, nextval('reconcile_sequence'))`, last, n["c"], leg), "reconcile_match_adds_up",
+		},
+		"a line under another day": {
+			fmt.Sprintf(match, "50", "50") + item + strings.Replace(of(last, 1, n["B"], "50"), "coalesce((SELECT booked_on", "coalesce((SELECT booked_on + 1", 1) +
+				"," + by(last, 2, n["b"], leg, "50"), "reconcile_line_taken_once",
+		},
+		"a difference that nobody approved": {
+			fmt.Sprintf(match, "50", "40") + item + of(last, 1, n["B"], "50") + "," + by(last, 2, n["b"], leg, "40") + ";" +
+				strings.Replace(item, "item_on,", "item_on, posts_difference,", 1) +
+				fmt.Sprintf(`(1, 1, %s, 3, NULL, %d, %d, 10, '2026-01-02', true, nextval('reconcile_sequence'))`, last, n["c"], leg),
+			"reconcile_difference_approved",
+		},
+		"an undoing under another bank account": {
+			strings.Replace(undo, "VALUES (1, 1,", "VALUES (1, 2,", 1), "reconcile_undo_of_match",
+		},
+		"a difference of a match that has none": {fmt.Sprintf(approve, last, 1, "1"), "reconcile_difference_of_match"},
+		"another difference than there is": {
+			fmt.Sprintf(match, "50", "40") + fmt.Sprintf(approve, last, 1, "10.01"), "reconcile_difference_of_match",
+		},
+		"a second attempt without a first": {
+			fmt.Sprintf(match, "50", "40") + fmt.Sprintf(approve, last, 2, "10"), "reconcile_difference_of_match",
+		},
+		"a difference of what was undone": {
+			fmt.Sprintf(match, "50", "40") + undo + fmt.Sprintf(approve, last, 1, "10"), "reconcile_difference_of_match",
+		},
+		"details of a line of nothing": {
+			line("amount=0", "identity='x'", "counts=false") + ";" +
+				line("parent_no=(SELECT max(line_no) FROM bank_line)", "kind='detail'", "identity='y'", "statement_no=statement_no"),
+			"bank_line_counts_once",
 		},
 		"an undoing twice": {undo + undo, "reconcile_undo_pkey"},
 		"ignored without a reason": {

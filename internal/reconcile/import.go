@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -52,6 +53,8 @@ type part struct {
 	profile    *StoredProfile
 	checks     []bankfile.Check
 	statements []placed
+	// own is the number that an earlier try of this import gave it. If the answer to that commit was lost, it is no file that was there before.
+	own int64
 }
 
 // placed is a statement and its place in the file, from 0.
@@ -244,7 +247,8 @@ func accountOf(spec ImportSpec, n int, s *bankfile.Statement, accounts []*BankAc
 				"it is of account %.60q, and bank account %s does not say by which numbers it is known: set its identifiers",
 				s.AccountID, a.Name)
 		}
-		return nil, refuse(ReasonAccount, n, s, "it is of account %.60q, and bank account %s is known as %v", s.AccountID, a.Name, a.Settings.Identifiers)
+		return nil, refuse(ReasonAccount, n, s, "it is of account %.60q, and bank account %s is known as %s", s.AccountID, a.Name,
+			strings.Join(a.Settings.Identifiers, ", "))
 	}
 	if len(found) == 0 {
 		return nil, refuse(ReasonAccount, n, s, "no bank account is known as %.60q", s.AccountID)
@@ -260,8 +264,7 @@ func accountOf(spec ImportSpec, n int, s *bankfile.Statement, accounts []*BankAc
 	return same[0], nil
 }
 
-// arrange puts the statements of a part in order, the oldest first, and numbers the lines that look the same. Those of another file of a zip, or of
-// another account, are not counted together.
+// arrange puts the statements of a part in order, the oldest first.
 func (p *part) arrange() {
 	if n := len(p.statements); n > 1 {
 		first, last := p.statements[0], p.statements[n-1]
@@ -273,6 +276,11 @@ func (p *part) arrange() {
 			slices.Reverse(p.statements)
 		}
 	}
+}
+
+// identify gives the lines their identities, with numbers for those that look the same. Those of another file of a zip, or of another account, are
+// not counted together. It is done anew for each try, since a statement may be given others: see statementWriter.renumber.
+func (p *part) identify() {
 	seen := bankfile.Occurrences{}
 	for _, s := range p.statements {
 		for i := range s.Lines {

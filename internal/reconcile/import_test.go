@@ -67,7 +67,7 @@ func TestImport_Chain(t *testing.T) {
 			"closing balance 152.00 EUR"},
 		"another account": {
 			strings.Replace(mt940(2, "2026-02-01 150.00", "2026-02-02 151.00", "2026-02-02 1.00 R3"), ":25:ACC", ":25:OTHER", 1), ReasonAccount,
-			`it is of account "OTHER", and bank account bank is known as [ACC]`,
+			`it is of account "OTHER", and bank account bank is known as ACC`,
 		},
 		"another currency": {
 			mt940In("USD", 2, "2026-02-01 150.00", "2026-02-02 151.00", "2026-02-02 1.00 R3"), bankfile.ReasonCurrency,
@@ -151,6 +151,38 @@ func TestImport_LooksLikeEarlier(t *testing.T) {
 		"2026-01-02 1.00 NONREF interest", "2026-01-03 1.00 R"))
 	if s := i.Files[0].Statements[0]; s.Added != 1 || !equal(s.Balance, "92") {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestImport_OnlyLooksLikeEarlier imports statements of one day of which every line looks like an earlier one. Numbers and balances say which are the
+// same.
+func TestImport_OnlyLooksLikeEarlier(t *testing.T) {
+	t.Parallel()
+	d := bank(t)
+	first := mt940(1, "2026-01-01 100.00", "2026-01-02 95.00", "2026-01-02 -5.00 NONREF fee")
+	second := mt940(2, "2026-01-02 95.00", "2026-01-02 90.00", "2026-01-02 -5.00 NONREF fee")
+	back := mt940(3, "2026-01-02 90.00", "2026-01-02 90.00", "2026-01-02 -5.00 NONREF fee", "2026-01-02 5.00 NONREF refund")
+	again := mt940(4, "2026-01-02 90.00", "2026-01-02 90.00", "2026-01-02 -5.00 NONREF fee", "2026-01-02 5.00 NONREF refund")
+	for n, c := range []struct {
+		file    string
+		added   int
+		balance string
+	}{
+		{first, 1, "95"}, {second, 1, "90"}, {back, 2, "90"}, {again, 2, "90"},
+		// What was sent before is sent again, in another file: nothing of it is new.
+		{strings.Replace(mt940(2, "2026-01-01 100.00", "2026-01-02 90.00", "2026-01-02 -5.00 NONREF fee", "2026-01-02 -5.00 NONREF fee"), "TEST", "X", 1),
+			0, "90"},
+		{mt940(5, "2026-01-02 90.00", "2026-01-02 85.00", "2026-01-02 -5.00 NONREF fee"), 1, "85"},
+	} {
+		if s := d.importText(t, c.file).Files[0].Statements[0]; s.Added != c.added || !equal(s.Balance, c.balance) {
+			t.Errorf("%d: %+v", n, s)
+		}
+	}
+	if gap := d.refusedText(t, mt940(7, "2026-01-02 85.00", "2026-01-02 80.00", "2026-01-02 -5.00 NONREF fee")); gap.Reason != ReasonGap {
+		t.Errorf("%+v", gap)
+	}
+	if n := d.query(t, `SELECT count(*)::text FROM bank_line WHERE amount = -5`); n != "5" {
+		t.Errorf("%s lines", n)
 	}
 }
 

@@ -191,7 +191,10 @@ func open[Row any](ctx context.Context, db dbsqlc.DBTX, sql string, args ...any)
 		return nil, err
 	}
 	c := &cursor[Row]{rows: rows}
-	return c, c.read()
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	return c, rows.Err()
 }
 
 func (c *cursor[Row]) read() (err error) {

@@ -181,8 +181,9 @@ const (
 // lookElsewhere finds out whether lines that are not in the account's books have the id of a transfer that is elsewhere in them.
 func (r *Reconciler) lookElsewhere(ctx context.Context, w *work) error {
 	w.elsewhere = map[int]remark{}
-	of := map[ledger.TransferID]int{}
 	var ids []ledger.TransferID
+	var of [][]int // the lines that have each of ids as a name
+	known := map[ledger.TransferID]int{}
 	var nos []int64
 	places := map[int64]int{}
 	for n := range w.lines {
@@ -207,21 +208,36 @@ func (r *Reconciler) lookElsewhere(ctx context.Context, w *work) error {
 			for _, text := range []string{row.ExternalID, refs.EndToEnd, refs.Bank, refs.Customer, refs.Instruction, refs.Transaction, refs.Creditor,
 				refs.Source} {
 				id := ledger.TransferID(text)
-				if _, asked := of[id]; !asked && id.ValidateFormat("") == nil {
-					of[id] = places[row.LineNo]
-					ids = append(ids, id)
+				if id.ValidateFormat("") != nil {
+					continue
 				}
+				n, asked := known[id]
+				if !asked {
+					n = len(ids)
+					known[id] = n
+					ids, of = append(ids, id), append(of, nil)
+				}
+				of[n] = append(of[n], places[row.LineNo])
 			}
 		}
 	}
+	found := make([]*ledger.Transfer, len(ids))
 	for begin := 0; begin < len(ids); begin += atATime {
 		transfers, err := r.journal.TransfersNamed(ctx, w.account.Ledger, ids[begin:min(begin+atATime, len(ids))])
 		if err != nil {
 			return err
 		}
 		for _, t := range transfers {
-			if t.Sequence <= w.through {
-				w.elsewhere[of[t.ID]] = whereIs(w.account, t)
+			if n, ok := known[t.ID]; ok && t.Sequence <= w.through {
+				found[n] = t
+			}
+		}
+	}
+	// Of several names of a line the first one counts, in whatever order the transfers were found: a run that is repeated says the same.
+	for n, t := range found {
+		for _, place := range of[n] {
+			if _, told := w.elsewhere[place]; t != nil && !told {
+				w.elsewhere[place] = whereIs(w.account, t)
 			}
 		}
 	}
@@ -232,6 +248,9 @@ func (r *Reconciler) lookElsewhere(ctx context.Context, w *work) error {
 func whereIs(a *BankAccount, t *ledger.Transfer) remark {
 	if t.Refusal != nil {
 		return remark{outcome: MissingInLedger, note: fmt.Sprintf("transfer %s was refused: %s", t.ID, t.Refusal.Reason)}
+	}
+	if t.Kind() == ledger.Hold {
+		return remark{outcome: MissingInLedger, note: fmt.Sprintf("transfer %s is a hold, which moves nothing before it is captured", t.ID)}
 	}
 	outcome := CurrencyMismatch
 	for _, e := range t.Entries {

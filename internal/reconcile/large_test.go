@@ -24,7 +24,9 @@ func TestLarge(t *testing.T) {
 	}
 	lines, entries := 100_000, 1_000_000
 	if small := os.Getenv("KHATA_TEST_SMALL"); small != "" {
-		fmt.Sscan(small, &lines, &entries)
+		if _, err := fmt.Sscan(small, &lines, &entries); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d := setup(t)
 	d.open(t, "EUR")
@@ -92,7 +94,9 @@ func memory(t *testing.T, line string) int {
 	for text := range bytes.Lines(status) {
 		if fields := strings.Fields(string(text)); len(fields) > 1 && fields[0] == line {
 			var kib int
-			fmt.Sscan(fields[1], &kib)
+			if _, err := fmt.Sscan(fields[1], &kib); err != nil {
+				t.Fatal(err)
+			}
 			return kib / 1024
 		}
 	}

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -35,20 +36,12 @@ type snapshot struct {
 // now is the state as it is. The decisions come first: of all that they were about, the entries are there when the horizon of the journal is read.
 func (r *Reconciler) now(ctx context.Context, a *BankAccount) (*snapshot, error) {
 	s := &snapshot{account: a, settings: a.Settings, version: a.SettingsVersion}
-	var err error
-	if s.asOf, err = r.sql.ReconcileNewest(ctx, r.pool, dbsqlc.ReconcileNewestParams{LedgerID: a.ledgerID, BankAccountNo: a.no}); err != nil {
-		return nil, err
-	}
-	if s.through, err = r.journal.Horizon(ctx, a.Ledger); err != nil {
-		return nil, err
-	}
-	since, err := r.sql.ReconcileSince(ctx, r.pool, dbsqlc.ReconcileSinceParams{LedgerID: a.ledgerID, BankAccountNo: a.no})
+	state, err := r.sql.ReconcileNow(ctx, r.pool, dbsqlc.ReconcileNowParams{LedgerID: a.ledgerID, BankAccountNo: a.no})
 	if err != nil {
 		return nil, err
 	}
-	s.sinceLine, s.sinceEntry = max(0, since.Line), max(0, since.Entry)
-	covers, err := r.sql.BankCovers(ctx, r.pool, dbsqlc.BankCoversParams{LedgerID: a.ledgerID, BankAccountNo: a.no, AsOf: s.asOf})
-	s.covers = fromDate(covers)
+	s.asOf, s.sinceLine, s.sinceEntry, s.covers = state.Newest, max(0, state.Line), max(0, state.Entry), fromDate(state.Covers)
+	s.through, err = r.journal.Horizon(ctx, a.Ledger)
 	return s, err
 }
 
@@ -94,7 +87,7 @@ func (r *Reconciler) problem(ctx context.Context, s *snapshot) (problem, error) 
 	if err != nil {
 		return p, err
 	}
-	p.undone, err = r.undoneSets(ctx, s)
+	p.undone, err = r.undoneSets(ctx, r.pool, s.account, 0, s.asOf)
 	return p, err
 }
 
@@ -115,7 +108,16 @@ func entryTraits(e *journal.ReconcileEntry, known map[string]bool) *traits {
 	return &traits{names: names}
 }
 
-// openLines reads the lines that are open, and with them, if they are wanted, those that are settled and lie near in time to an open one.
+// recent is the first of the last days that the bank's files cover: what comes next may be a duplicate of what lies in them, settled or not.
+func (s *snapshot) recent() int {
+	if s.covers.IsZero() {
+		return math.MaxInt
+	}
+	return dayNumber(s.covers) - duplicateDays
+}
+
+// openLines reads the lines that are open, and with them, if they are wanted, those that are settled and lie near in time to an open one, or are of
+// the last days.
 func (r *Reconciler) openLines(ctx context.Context, s *snapshot) ([]item, error) {
 	var list, waiting []item
 	until := 0 // settled ones are kept up to this day
@@ -144,7 +146,7 @@ func (r *Reconciler) openLines(ctx context.Context, s *snapshot) ([]item, error)
 			}
 			waiting, until = waiting[:0], i.day+duplicateDays
 			list = append(list, i)
-		case len(list) > 0 && i.day <= until:
+		case len(list) > 0 && i.day <= until, i.day >= s.recent():
 			list = append(list, i)
 		default:
 			if len(waiting) > 0 && waiting[0].day < i.day-duplicateDays {
@@ -251,7 +253,10 @@ func (r *Reconciler) takenAfter(ctx context.Context, s *snapshot, since, through
 		return nil, err
 	}
 	t := &taken{rows: rows}
-	return t, t.read()
+	if err := t.read(); err != nil {
+		return nil, err
+	}
+	return t, rows.Err()
 }
 
 func (t *taken) read() (err error) {
@@ -277,25 +282,23 @@ func (t *taken) of(e entryKey) (decimal.Decimal, error) {
 
 func (t *taken) close() { t.rows.Close() }
 
-// undoneSets are the sets of items that were matched, and taken apart.
-func (r *Reconciler) undoneSets(ctx context.Context, s *snapshot) (map[string]bool, error) {
-	rows, err := r.sql.ReconcileUndone(ctx, r.pool, dbsqlc.ReconcileUndoneParams{LedgerID: s.account.ledgerID, BankAccountNo: s.account.no,
-		AsOf: s.asOf})
+// undoneSets are the sets of items that were matched, and taken apart, after one number and as of another.
+func (r *Reconciler) undoneSets(ctx context.Context, db dbsqlc.DBTX, a *BankAccount, after, asOf int64) (map[string]bool, error) {
+	rows, err := r.sql.ReconcileUndone(ctx, db, dbsqlc.ReconcileUndoneParams{LedgerID: a.ledgerID, BankAccountNo: a.no, After: after, AsOf: asOf})
 	if err != nil {
 		return nil, err
 	}
 	sets := map[string]bool{}
-	var lines []int64
-	var entries []entryKey
+	var set decisionItems
 	for i, row := range rows {
+		item := DecisionItem{Sequence: row.Sequence, Leg: int(row.Leg)}
 		if row.IsLine {
-			lines = append(lines, row.LineNo)
-		} else {
-			entries = append(entries, entryKey{row.Sequence, row.Leg})
+			item = DecisionItem{Line: row.LineNo}
 		}
+		set.add(item)
 		if i == len(rows)-1 || rows[i+1].MatchNo != row.MatchNo {
-			sets[setKey(lines, entries)] = true
-			lines, entries = nil, nil
+			sets[set.key()] = true
+			set = decisionItems{}
 		}
 	}
 	return sets, nil

@@ -40,7 +40,9 @@ type Reconciler struct {
 
 // New makes a Reconciler on a journal, and on the pool in which its tables are.
 func New(j *journal.Journal, pool *pgxpool.Pool) *Reconciler {
-	return &Reconciler{journal: j, pool: pool, sql: dbsqlc.New(), slots: make(chan struct{}, atOnce)}
+	// Each may read from three connections at once: those that wait for a third must not be all who have one.
+	slots := max(1, min(atOnce, (int(pool.Config().MaxConns)-1)/2))
+	return &Reconciler{journal: j, pool: pool, sql: dbsqlc.New(), slots: make(chan struct{}, slots)}
 }
 
 // enter waits until there is room for one more of what takes memory.
@@ -49,7 +51,7 @@ func (r *Reconciler) enter(ctx context.Context) (leave func(), err error) {
 	case r.slots <- struct{}{}:
 		return func() { <-r.slots }, nil
 	case <-ctx.Done():
-		return nil, ledger.Errorf(ledger.CodeOverloaded, "%d imports, runs and reports are being made already, and this one's time is up", atOnce)
+		return nil, ledger.Errorf(ledger.CodeOverloaded, "%d imports, runs and reports are being made already, and this one's time is up", cap(r.slots))
 	}
 }
 

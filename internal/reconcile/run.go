@@ -91,7 +91,7 @@ var errStale = errors.New("decided otherwise meanwhile")
 // Match makes a run: it matches what is open, confirms what is certain, and keeps what it has to say of the rest. What people have decided stays as
 // it is. It returns CodeInvalidArgument, or CodeConflict if people keep deciding about the same items; nothing was done then.
 func (r *Reconciler) Match(ctx context.Context, spec MatchSpec, caller string) (*Run, error) {
-	if err := validateText("request", spec.Request, false); err != nil {
+	if err := validateRequest(spec.Request); err != nil {
 		return nil, err
 	}
 	leave, err := r.enter(ctx)
@@ -237,9 +237,19 @@ func (w *work) suggestions() (n int64) {
 	return n
 }
 
-// settled gives the numbers before which nothing is open after the run.
+// settled gives the numbers before which nothing is open after the run, and nothing is recent.
 func (w *work) settled() (line, entry int64) {
 	line, entry = w.asOf, w.through
+	for n := range w.lines {
+		if i := &w.lines[n]; i.day >= w.recent() && !i.special {
+			line = min(line, i.no-1)
+		}
+	}
+	for n := range w.entries {
+		if i := &w.entries[n]; i.day >= w.recent() && i.no > 0 {
+			entry = min(entry, i.no-1)
+		}
+	}
 	_ = w.results(func(isLine bool, r result) error {
 		switch {
 		case isLine:
@@ -303,12 +313,15 @@ func (r *Reconciler) keep(ctx context.Context, w *work, request, caller string) 
 		if err := r.lock(ctx, tx, w.account); err != nil {
 			return err
 		}
+		if err := r.stillWanted(ctx, tx, w); err != nil {
+			return err
+		}
 		if err := r.copyMatches(ctx, tx, w, no, caller); err != nil {
 			return err
 		}
 		return r.insertRun(ctx, tx, w, no, written, request, caller)
 	})
-	if isTaken(err) {
+	if isTaken(err) || errors.Is(err, errStale) {
 		return nil, errStale
 	}
 	if err != nil {
@@ -319,6 +332,20 @@ func (r *Reconciler) keep(ctx context.Context, w *work, request, caller string) 
 		err = ledger.Errorf(ledger.CodeInternal, "run %d is not there", no)
 	}
 	return run, public(ctx, "read the run", err)
+}
+
+// stillWanted returns errStale if a person has taken apart, since the run looked, what it would confirm.
+func (r *Reconciler) stillWanted(ctx context.Context, tx pgx.Tx, w *work) error {
+	undone, err := r.undoneSets(ctx, tx, w.account, w.asOf, math.MaxInt64)
+	if err != nil || len(undone) == 0 {
+		return err
+	}
+	for i := range w.groups {
+		if g := &w.groups[i]; g.confirmed && undone[w.key(g.lines, g.entries)] {
+			return errStale
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler) insertRun(ctx context.Context, tx pgx.Tx, w *work, no, written int64, request, caller string) error {

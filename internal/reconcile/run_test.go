@@ -223,3 +223,76 @@ func TestMatch_Forward(t *testing.T) {
 		"entry late: missing_at_bank")
 	d.mustRepeat(t, run.No)
 }
+
+// TestMatch_DuplicateLater has the bank book again, and the books post again, what a run has settled before.
+func TestMatch_DuplicateLater(t *testing.T) {
+	t.Parallel()
+	d := bank(t)
+	d.post(t, "t1 2026-01-08 50 reference=INV-1", "t2 2026-01-08 20 reference=INV-2")
+	d.importText(t, mt940(1, "2026-01-01 0.00", "2026-01-09 70.00", "2026-01-08 50.00 INV-1", "2026-01-08 20.00 INV-2"))
+	if run := d.match(t); run.Confirmed != 2 {
+		t.Fatalf("%+v", run)
+	}
+	d.post(t, "t3 2026-01-10 20 reference=INV-2")
+	run := d.match(t)
+	d.wantOpen(t, "entry t3: duplicate_ledger_entry")
+	d.mustRepeat(t, run.No)
+	d.importText(t, mt940(2, "2026-01-09 70.00", "2026-01-12 120.00", "2026-01-12 50.00 INV-1"))
+	run = d.match(t)
+	d.wantOpen(t, "entry t3: duplicate_ledger_entry", "line INV-1: duplicate_bank_line")
+	d.mustRepeat(t, run.No)
+}
+
+// wantOpen compares what the last run says of open items.
+func (d *desk) wantOpen(t *testing.T, want ...string) {
+	t.Helper()
+	var open []string
+	for _, text := range d.state(t) {
+		if !strings.Contains(text, " = ") {
+			open = append(open, text)
+		}
+	}
+	if diff := gocmp.Diff(want, open); diff != "" {
+		t.Errorf("what is open (-want +got):\n%s", diff)
+	}
+}
+
+// TestMatch_ElsewhereTwice has lines whose names are several transfers elsewhere: what is said of them is always the same.
+func TestMatch_ElsewhereTwice(t *testing.T) {
+	t.Parallel()
+	d := bank(t)
+	d.usingCSV(t)
+	for _, till := range []ledger.AccountID{"till", "till2"} {
+		d.accounts(t, till, ledger.Asset, "EUR")
+	}
+	specs := []ledger.TransferSpec{{ID: "hold", Entries: ledger.Simple("wallet", "assets:bank", dec("1"), ""), Terms: &ledger.Terms{Kind: ledger.Hold}}}
+	var rows []string
+	for n := range 8 {
+		for _, till := range []string{"till", "till2"} {
+			specs = append(specs, ledger.TransferSpec{ID: ledger.TransferID(fmt.Sprint(till, n)), Entries: ledger.Simple(ledger.AccountID(till), "wallet",
+				dec("20"), "")})
+		}
+		rows = append(rows, fmt.Sprintf("2026-01-02;3.00;till%d;;till2%d", n, n), fmt.Sprintf("2026-01-02;4.00;till2%d;;other%d", n, n))
+	}
+	results, err := d.journal.Post(t.Context(), clerk, main, specs)
+	if err != nil || results[0].Err != nil {
+		t.Fatal(err, results)
+	}
+	d.importText(t, csvFile(append(rows, "2026-01-02;1.00;hold;;")...))
+	run := d.match(t)
+	found, _, err := d.Results(t.Context(), main, "bank", run.No, ResultFilter{Side: BankSide, Limit: 100})
+	if err != nil || len(found) != 17 {
+		t.Fatal(found, err)
+	}
+	for n, r := range found[:16] {
+		if want := fmt.Sprintf("transfer till2%d is in the books of ", n/2); !strings.HasPrefix(r.Note, want) {
+			t.Errorf("line %d: %q", n, r.Note)
+		}
+	}
+	if note := found[16].Note; note != "transfer hold is a hold, which moves nothing before it is captured" {
+		t.Errorf("%q", note)
+	}
+	for range 3 {
+		d.mustRepeat(t, run.No)
+	}
+}

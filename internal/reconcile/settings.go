@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -56,6 +57,8 @@ const (
 	maxText        = 256
 	maxWindow      = 60
 	maxTransit     = 366
+	// maxBAI2 is far more currencies than the files of a bank account have.
+	maxBAI2 = 100
 )
 
 // validate returns CodeInvalidArgument, or CodeAmountScale for a tolerance that is finer than the currency.
@@ -93,7 +96,25 @@ func (s Settings) validate(currency ledger.Currency) error {
 		}
 	}
 	if s.Profile != "" {
-		return validateSlug("profile", s.Profile)
+		if err := validateSlug("profile", s.Profile); err != nil {
+			return err
+		}
+	}
+	return validateBAI2(s.BAI2Decimals)
+}
+
+func validateBAI2(decimals map[string]int32) error {
+	const field = "bai2_decimals"
+	if len(decimals) > maxBAI2 {
+		return ledger.Invalid(field, "has %d currencies, at most %d are allowed", len(decimals), maxBAI2)
+	}
+	for _, code := range slices.Sorted(maps.Keys(decimals)) {
+		if err := ledger.CurrencyCode(code).Validate(field); err != nil {
+			return err
+		}
+		if n := decimals[code]; n < 0 || n > ledger.MaxScale {
+			return ledger.Invalid(field, "has %d for %s, want 0 to %d", n, code, ledger.MaxScale)
+		}
 	}
 	return nil
 }
@@ -108,6 +129,22 @@ func validateText(field, text string, required bool) error {
 		return ledger.Invalid(field, "is not text")
 	}
 	return nil
+}
+
+// ownRequests begin the requests of decisions that nobody has named: one of a caller must not be taken for them.
+var ownRequests = []string{requestOnce, requestUndo}
+
+const requestOnce, requestUndo = "once:", "undo:"
+
+func isOwnRequest(request string) bool {
+	return slices.ContainsFunc(ownRequests, func(prefix string) bool { return strings.HasPrefix(request, prefix) })
+}
+
+func validateRequest(request string) error {
+	if isOwnRequest(request) {
+		return ledger.Invalid("request", "begins with %s or %s: choose another one", requestOnce, requestUndo)
+	}
+	return validateText("request", request, false)
 }
 
 // validateSlug checks the name of a bank account or of a profile.

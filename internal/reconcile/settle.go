@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,11 +16,13 @@ import (
 
 // decide makes the decision, or finds that it was made.
 func (w *decision) decide(ctx context.Context) (*Decision, error) {
-	if w.request == "" {
+	once := w.request == ""
+	if once {
 		// So that it knows its own work again where the answer to the commit is lost.
-		w.request = "once:" + rand.Text()
+		w.request = requestOnce + rand.Text()
 	}
 	var result *Decision
+	own := int64(0) // what an earlier try of this call has written, if that was committed
 	err := w.r.change(ctx, "decide", func(tx pgx.Tx) error {
 		if err := w.r.lock(ctx, tx, w.account); err != nil {
 			return err
@@ -31,10 +32,16 @@ func (w *decision) decide(ctx context.Context) (*Decision, error) {
 			return err
 		}
 		if known != nil {
-			result, known.Replayed = known, !strings.HasPrefix(w.request, "once:")
+			result, known.Replayed = known, known.No != own
 			return w.sameAs(known)
 		}
-		earlier, err := w.look(ctx, tx)
+		var earlier *Decision
+		if once {
+			earlier, err = w.made(ctx, tx)
+		}
+		if err == nil && earlier == nil {
+			earlier, err = w.look(ctx, tx)
+		}
 		if err != nil {
 			return err
 		}
@@ -43,17 +50,46 @@ func (w *decision) decide(ctx context.Context) (*Decision, error) {
 			result = earlier
 			return nil
 		}
-		no, err := w.write(ctx, tx)
-		if err != nil {
+		if own, err = w.write(ctx, tx); err != nil {
 			return err
 		}
-		result, err = w.r.mustDecision(ctx, tx, w.account, no)
+		result, err = w.r.mustDecision(ctx, tx, w.account, own)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return result, nil
+}
+
+// made finds an active decision of the same person that takes the same amounts of the same items. Where only a part of an item is taken, the rest is
+// open, and nothing else would tell a request that is sent again from another one.
+func (w *decision) made(ctx context.Context, tx pgx.Tx) (*Decision, error) {
+	for _, t := range w.takes {
+		if t.asked.IsZero() || t.exactly != nil {
+			return nil, nil
+		}
+	}
+	a, first := w.account, w.takes[0]
+	var nos []int64
+	var err error
+	if first.IsLine() {
+		nos, err = w.r.sql.ReconcileMatchNumbersOfLine(ctx, tx, dbsqlc.ReconcileMatchNumbersOfLineParams{LedgerID: a.ledgerID, LineNo: first.Line})
+	} else {
+		nos, err = w.r.sql.ReconcileMatchNumbersOfEntry(ctx, tx, dbsqlc.ReconcileMatchNumbersOfEntryParams{
+			LedgerID: a.ledgerID, BankAccountNo: a.no, Sequence: first.Sequence,
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := w.r.decisions(ctx, tx, a, nos)
+	for _, d := range list {
+		if d.Undone == nil && d.DecidedBy == w.caller && w.sameAs(d) == nil {
+			return d, nil
+		}
+	}
+	return nil, err
 }
 
 // sameAs returns CodeAlreadyExists unless a decision under the same request is about the same.
@@ -68,7 +104,7 @@ func (w *decision) sameAs(d *Decision) error {
 			made.add(i)
 		}
 	}
-	same := d.Kind == w.kind && asked.key() == made.key()
+	same := d.Kind == w.kind && asked.key() == made.key() && w.approvesAs(d)
 	for _, t := range w.takes {
 		same = same && (t.asked.IsZero() || slices.ContainsFunc(d.Items, func(i DecisionItem) bool {
 			return sameItem(i, t.DecisionItem) &&
@@ -79,6 +115,14 @@ func (w *decision) sameAs(d *Decision) error {
 		return ledger.Errorf(ledger.CodeAlreadyExists, "request %q was made before, and was another one (match %d)", w.request, d.No)
 	}
 	return nil
+}
+
+// approvesAs reports whether a decision's difference was approved as is asked here. A decision is not another one because it was approved later.
+func (w *decision) approvesAs(d *Decision) bool {
+	return w.difference == nil || slices.ContainsFunc(d.Differences, func(a Difference) bool {
+		at := w.difference.EffectiveAt
+		return a.Account == w.difference.Account && (at == nil) == (a.EffectiveAt == nil) && (at == nil || at.Equal(*a.EffectiveAt))
+	})
 }
 
 func sameItem(a, b DecisionItem) bool {
@@ -128,13 +172,13 @@ func (w *decision) look(ctx context.Context, tx pgx.Tx) (*Decision, error) {
 		switch {
 		case open.IsZero(), s.match != 0 && t.Amount.Abs().GreaterThan(open.Abs()), t.exactly != nil && !t.exactly.Equal(open):
 			if conflict == nil {
-				conflict = ledger.Errorf(ledger.CodeConflict, "%s: of %s, %s is open: %s", t.name, t.whole, open, decided(s.matchKind, s.match, s.by, s.at))
+				conflict = ledger.Errorf(ledger.CodeConflict, "%s: of %s, %s is open: %s", t.name, w.text(t.whole), w.text(open), decided(s.matchKind, s.match, s.by, s.at))
 			}
 			if s.match == 0 {
-				conflict = ledger.Errorf(ledger.CodeConflict, "%s: of %s, %s is open: it is not as the run saw it any more", t.name, t.whole, open)
+				conflict = ledger.Errorf(ledger.CodeConflict, "%s: of %s, %s is open: it is not as the run saw it any more", t.name, w.text(t.whole), w.text(open))
 			}
 		case t.Amount.Sign() != open.Sign() || t.Amount.Abs().GreaterThan(open.Abs()):
-			return nil, ledger.Invalid("amount", "%s of %s: %s is open, in that sign", t.Amount, t.name, open)
+			return nil, ledger.Invalid("amount", "%s of %s: %s is open, in that sign", w.text(t.Amount), t.name, w.text(open))
 		}
 	}
 	if conflict == nil {
@@ -258,15 +302,19 @@ func (w *decision) mayDiffer(lines, entries decimal.Decimal) error {
 	difference := lines.Sub(entries)
 	switch {
 	case difference.IsZero() && w.difference != nil:
-		return ledger.Invalid("difference", "there is none: lines and entries both come to %s", lines)
+		return ledger.Invalid("difference", "there is none: lines and entries both come to %s", w.text(lines))
 	case difference.IsZero() || w.difference != nil:
 		return nil
 	case lines.IsZero() || entries.IsZero():
-		return ledger.Invalid("lines", "come to %s and the entries to %s: those of one side alone must come to zero", lines, entries)
+		return ledger.Invalid("lines", "come to %s and the entries to %s: those of one side alone must come to zero", w.text(lines), w.text(entries))
 	case difference.Abs().LessThanOrEqual(w.account.Settings.Tolerance):
 		return nil
 	}
 	return ledger.Invalid("difference", "the lines come to %s and the entries to %s: name the account to which the difference of %s is posted",
-		lines, entries,
-		difference)
+		w.text(lines), w.text(entries), w.text(difference))
+}
+
+// text is an amount for people.
+func (w *decision) text(amount decimal.Decimal) string {
+	return amount.StringFixed(w.account.Currency.Scale)
 }

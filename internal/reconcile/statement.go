@@ -118,6 +118,8 @@ func (r *Reconciler) stateOf(ctx context.Context, a *BankAccount, asOf, through 
 		return nil, ledger.Invalid("as_of", "%d is not between 0 and %d", asOf, s.asOf)
 	case through < 0 || through > s.through:
 		return nil, ledger.Invalid("through", "%d is not between 0 and %d", through, s.through)
+	case through > 0 && through < a.ForwardThrough:
+		return nil, ledger.Invalid("through", "%d is before %d, the last sequence in the balance brought forward", through, a.ForwardThrough)
 	}
 	if asOf > 0 && asOf < s.asOf { // What was settled since was open then.
 		s.asOf, s.sinceLine, s.sinceEntry = asOf, 0, 0

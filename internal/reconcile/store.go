@@ -24,7 +24,7 @@ func (r *Reconciler) importPart(ctx context.Context, tx pgx.Tx, p *part, fileNam
 	if len(found) > 0 {
 		f, err := r.file(ctx, tx, a, found[0])
 		if err == nil {
-			f.Replayed = true
+			f.Replayed = found[0] != p.own
 		}
 		return f, err
 	}
@@ -40,10 +40,12 @@ func (r *Reconciler) importPart(ctx context.Context, tx pgx.Tx, p *part, fileNam
 	if err != nil {
 		return nil, err
 	}
+	p.own = fileNo
 	c, err := r.chain(ctx, tx, a)
 	if err != nil {
 		return nil, err
 	}
+	p.identify()
 	for ordinal, s := range p.statements {
 		w := &statementWriter{r: r, tx: tx, account: a, chain: c, statement: s, fileNo: fileNo, ordinal: ordinal + 1}
 		if err := w.write(ctx); err != nil {

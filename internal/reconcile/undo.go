@@ -47,7 +47,7 @@ func (r *Reconciler) Unmatch(ctx context.Context, spec UnmatchSpec, caller strin
 		}
 		if u := d.Undone; u != nil {
 			if u.By != caller || u.Reason != spec.Reason {
-				return ledger.Errorf(ledger.CodeConflict, "match %d was taken back by %s at %s: %s", d.No, u.By, u.At.Format("2006-01-02 15:04:05Z"), u.Reason)
+				return takenBack(d)
 			}
 			d.Replayed = !mine
 			return nil
@@ -74,14 +74,15 @@ func (r *Reconciler) Unmatch(ctx context.Context, spec UnmatchSpec, caller strin
 
 // reverseDifference reverses the transfer that posts the difference of a match that was taken back, and matches the two entries with each other.
 func (r *Reconciler) reverseDifference(ctx context.Context, a *BankAccount, d *Decision, caller string) error {
-	posted := false
-	for _, i := range d.Items {
-		posted = posted || i.PostsDifference
-	}
-	if !posted || len(d.Differences) == 0 {
+	if len(d.Differences) == 0 {
 		return nil
 	}
+	// It may have been posted, and whoever posted it may have been stopped before it was made part of the match: the books know.
 	original := d.Differences[len(d.Differences)-1].Transfer
+	found, err := r.journal.TransfersNamed(ctx, a.Ledger, []ledger.TransferID{original})
+	if err != nil || len(found) == 0 || found[0].Refusal != nil {
+		return err
+	}
 	reversal := ledger.DerivedID("reconcile", "undo", strconv.FormatInt(d.No, 10))
 	result, err := r.journal.PostWith(ctx, caller, a.Ledger, ledger.TransferSpec{
 		ID: reversal, Description: fmt.Sprintf("Difference of match %d of %s, taken back", d.No, a.Name),
@@ -91,7 +92,7 @@ func (r *Reconciler) reverseDifference(ctx context.Context, a *BankAccount, d *D
 		return err
 	}
 	w := &decision{
-		r: r, account: a, kind: kindManual, rule: RuleManual, request: fmt.Sprintf("undo:%d", d.No), caller: caller,
+		r: r, account: a, kind: kindManual, rule: RuleManual, request: requestUndo + strconv.FormatInt(d.No, 10), caller: caller,
 		reason: fmt.Sprintf("match %d was taken back: %s", d.No, d.Undone.Reason),
 	}
 	if err := w.fromTakes(ctx, nil, []EntryTake{{Transfer: original}, {Transfer: reversal}}); err != nil {

@@ -43,7 +43,9 @@ var schemaChecks = []check{
 		count: `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace
 			AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
 			                'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold', 'period_change', 'statement',
-			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')`,
+			                'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line', 'reconcile_match',
+			                'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result',
+			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq', 'reconcile_sequence')`,
 		says: "khata_service can add to the journal and no more, and nobody else is granted to change it.",
 	},
 	{
@@ -138,6 +140,10 @@ var bookChecks = []check{
 	{
 		name: "statements", of: "statements", count: `SELECT count(*) FROM statement`,
 		says: "Each statement that was issued has the bytes of its hash, closes with the entries that it had seen, and follows the one before it.",
+	},
+	{
+		name: "reconcile", of: "lines and items", count: `SELECT (SELECT count(*) FROM bank_line) + (SELECT count(*) FROM reconcile_item)`,
+		says: "Each line of a bank counts once, up to the balance of its statement, and no more is matched of a line or an entry than there is.",
 	},
 	{
 		name: "published", of: "ledgers", count: `SELECT count(*) FROM relay_cursor`,

@@ -5,7 +5,8 @@ WITH journal AS (
      WHERE relnamespace = 'public'::regnamespace
        AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
                        'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
-                       'period_change'))
+                       'period_change', 'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line',
+                       'reconcile_match', 'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result'))
 SELECT 'table ' || name,
        format('kind %s, persistence %s, row security %s', relkind, relpersistence, relrowsecurity OR relforcerowsecurity)
   FROM journal
@@ -60,7 +61,7 @@ SELECT 'sequence ' || c.relname,
               s.seqmin, s.seqmax, s.seqcache, CASE WHEN s.seqcycle THEN ' CYCLE' END, c.relpersistence)
   FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
  WHERE c.relnamespace = 'public'::regnamespace
-   AND c.relname IN ('journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')
+   AND c.relname IN ('journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq', 'reconcile_sequence')
 -- None of these is of the migrations.
 UNION ALL
 SELECT format('child %s.%s', j.name, h.inhrelid::regclass), 'its rows are read as rows of ' || j.name

@@ -6,7 +6,9 @@ WITH relation AS (
      WHERE relnamespace = 'public'::regnamespace
        AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
                        'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
-                       'period_change', 'statement', 'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq')),
+                       'period_change', 'statement', 'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line',
+                       'reconcile_match', 'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result',
+                       'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq', 'reconcile_sequence')),
 function AS (
     SELECT DISTINCT p.oid AS funcid, p.proname AS name, p.proowner AS owner, p.proacl AS acl
       FROM relation r JOIN pg_trigger g ON g.tgrelid = r.relid AND NOT g.tgisinternal JOIN pg_proc p ON p.oid = g.tgfoid),
@@ -41,7 +43,8 @@ granted AS (
       FROM relation r, privilege p, service s
      WHERE r.relkind <> 'S' AND NOT s.rolsuper AND NOT EXISTS (SELECT FROM above)
        AND r.owner <> s.roleid AND NOT has_table_privilege('public'::name, r.relid, p.name)
-       AND NOT (p.name = 'INSERT' AND r.name IN ('ledger', 'currency', 'account', 'transfer', 'period_change', 'statement')))
+       AND NOT (p.name = 'INSERT' AND r.name IN ('ledger', 'currency', 'account', 'transfer', 'period_change', 'statement', 'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line',
+                                               'reconcile_match', 'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result')))
 SELECT NULL::integer, NULL::bigint, NULL::text, NULL::text, b.detail
   FROM (
     SELECT 'the role khata_service does not exist' AS detail WHERE NOT EXISTS (SELECT FROM service)
