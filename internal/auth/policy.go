@@ -39,6 +39,7 @@ type Rule struct {
 const (
 	ledgerService = "/khata.v1.LedgerService/"
 	reportService = "/khata.v1.ReportService/"
+	bankService   = "/khata.v1.ReconcileService/"
 	healthService = "/grpc.health.v1.Health/"
 )
 
@@ -73,6 +74,34 @@ var policy = map[string]Rule{
 	reportService + "ListStatements": {Roles: Reporting},
 	reportService + "ExportBook":     {Roles: Reporting},
 	reportService + "ExportEntries":  {Roles: Reporting},
+
+	// Finance reconciles. How the bank's files are read is for an admin, too.
+	bankService + "CreateBankAccount":        {Roles: Finance | Admin},
+	bankService + "UpdateBankAccount":        {Roles: Finance | Admin},
+	bankService + "GetBankAccount":           {Roles: Reporting},
+	bankService + "ListBankAccounts":         {Roles: Reporting},
+	bankService + "SaveBankProfile":          {Roles: Finance | Admin},
+	bankService + "GetBankProfile":           {Roles: Reporting},
+	bankService + "ListBankProfiles":         {Roles: Reporting},
+	bankService + "ImportBankFile":           {Roles: Finance},
+	bankService + "GetBankFile":              {Roles: Reporting},
+	bankService + "ListBankFiles":            {Roles: Reporting},
+	bankService + "GetBankLine":              {Roles: Reporting},
+	bankService + "ListBankLines":            {Roles: Reporting},
+	bankService + "MatchBankAccount":         {Roles: Finance},
+	bankService + "GetReconcileRun":          {Roles: Reporting},
+	bankService + "ListReconcileRuns":        {Roles: Reporting},
+	bankService + "RepeatReconcileRun":       {Roles: Reporting},
+	bankService + "ListReconcileResults":     {Roles: Reporting},
+	bankService + "ListReconcileSuggestions": {Roles: Reporting},
+	bankService + "ConfirmMatch":             {Roles: Finance},
+	bankService + "IgnoreItem":               {Roles: Finance},
+	bankService + "UndoDecision":             {Roles: Finance},
+	bankService + "ApproveDifference":        {Roles: Finance},
+	bankService + "GetDecision":              {Roles: Reporting},
+	bankService + "ListDecisions":            {Roles: Reporting},
+	bankService + "RunReconcileReport":       {Roles: Reporting},
+	bankService + "RunDriftReport":           {Roles: Reporting},
 
 	// Whoever balances load has no token, and learns only whether to send requests here.
 	healthService + "Check": {Scope: Anyone},
@@ -110,6 +139,29 @@ var policy = map[string]Rule{
 	"GET /console/{ledger}/periods":          {Roles: Reporting},
 	"POST /console/{ledger}/periods/close":   {Roles: Finance | Admin},
 	"POST /console/{ledger}/periods/reopen":  {Roles: Admin},
+	// What was decided about the bank is finance's; who runs the ledger may set up what it is decided by.
+	"GET /console/{ledger}/reconcile":                                        {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/profiles":                               {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/profiles/{profile}":                     {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}":                            {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/files/{no}":                 {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/work":                       {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/item":                       {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/decisions":                  {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/decisions/{no}":             {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/statement":                  {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/items":                      {Roles: Reporting},
+	"GET /console/{ledger}/reconcile/bank/{bank}/changes":                    {Roles: Reporting},
+	"POST /console/{ledger}/reconcile":                                       {Roles: Finance | Admin},
+	"POST /console/{ledger}/reconcile/profiles":                              {Roles: Finance | Admin},
+	"POST /console/{ledger}/reconcile/profiles/preview":                      {Roles: Finance | Admin},
+	"POST /console/{ledger}/reconcile/bank/{bank}/settings":                  {Roles: Finance | Admin},
+	"POST /console/{ledger}/reconcile/bank/{bank}/files":                     {Roles: Finance},
+	"POST /console/{ledger}/reconcile/bank/{bank}/match":                     {Roles: Finance},
+	"POST /console/{ledger}/reconcile/bank/{bank}/confirm":                   {Roles: Finance},
+	"POST /console/{ledger}/reconcile/bank/{bank}/ignore":                    {Roles: Finance},
+	"POST /console/{ledger}/reconcile/bank/{bank}/decisions/{no}/unmatch":    {Roles: Finance},
+	"POST /console/{ledger}/reconcile/bank/{bank}/decisions/{no}/difference": {Roles: Finance},
 
 	// They tell how much moves, of all ledgers together; a profile also shows what is in memory.
 	"GET /metrics":             {Scope: Everywhere, Roles: Reading},

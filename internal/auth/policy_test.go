@@ -93,7 +93,10 @@ func table() string {
 	fmt.Fprintf(&out, "| method | %s |\n|%s\n", strings.Join(roles, " | "), strings.Repeat(" --- |", len(roles)+1))
 	for _, method := range auth.Methods() {
 		rule, _ := auth.RuleOf(method)
-		name := strings.TrimPrefix(strings.TrimPrefix(method, "/khata.v1.LedgerService/"), "/khata.v1.ReportService/")
+		name := method
+		if _, bare, ours := strings.Cut(method, "/khata.v1."); ours {
+			name = bare[strings.IndexByte(bare, '/')+1:]
+		}
 		note := ""
 		switch {
 		case rule.Scope == auth.Anyone:

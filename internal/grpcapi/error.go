@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -72,20 +74,27 @@ func toStatus(err error) *status.Status {
 		fields := &errdetails.BadRequest{}
 		for _, v := range typed.Violations {
 			fields.FieldViolations = append(fields.FieldViolations,
-				&errdetails.BadRequest_FieldViolation{Field: v.Field, Description: v.Message})
+				&errdetails.BadRequest_FieldViolation{Field: v.Field, Description: readable(v.Message)})
 		}
 		details = append(details, fields)
+	}
+	var refused *reconcile.RefusedFile
+	if errors.As(err, &refused) {
+		details = append(details, encodeRefusal(refused))
 	}
 	if typed.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(typed.RetryAfter)})
 	}
-	st := status.New(statusCodes[typed.Code], typed.Error())
+	st := status.New(statusCodes[typed.Code], readable(typed.Error()))
 	detailed, err := st.WithDetails(details...)
 	if err != nil {
 		return st
 	}
 	return detailed
 }
+
+// readable makes text that strangers have had a hand in fit for the details of a status, which cannot be sent with anything but UTF-8.
+func readable(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 // errorInterceptor turns what handlers return into what callers see.
 func errorInterceptor(log *slog.Logger) grpc.UnaryServerInterceptor {

@@ -29,3 +29,13 @@ func DeliverReport(stream grpc.ServerStreamingServer[khatav1.RunReportResponse],
 func GuardStream(stream grpc.ServerStream, allow func(request any) error) grpc.ServerStream {
 	return &guardedStream{ServerStream: stream, ctx: stream.Context(), allow: allow}
 }
+
+// NewImpatient is New, of a server that waits for a caller for as long as patience, and for a file for as long as uploadTime.
+func NewImpatient(config Config, patience, uploadTime time.Duration) *grpc.Server {
+	return newServer(nil, config, patience, uploadTime)
+}
+
+// GuardParts gives a stream as a handler sees it whose request comes in parts.
+func GuardParts(stream grpc.ServerStream, allow func(request any) error) grpc.ServerStream {
+	return &guardedStream{ServerStream: stream, ctx: stream.Context(), inParts: true, allow: allow}
+}

@@ -85,7 +85,7 @@ func (s *ReportService) RunReport(in *khatav1.RunReportRequest, stream grpc.Serv
 		return err
 	}
 	err = deliver(stream, s.patience, func(ctx context.Context, send func(*khatav1.RunReportResponse) error) error {
-		return s.reports.Run(ctx, request, &reportWriter{send: send})
+		return s.reports.Run(ctx, request, writeReport(send, reportResponse))
 	})
 	return inPeriod(err)
 }
@@ -95,11 +95,33 @@ const (
 	rowsPerMessage, bytesPerMessage = 500, 256 << 10
 )
 
-// reportWriter makes messages of a sheet.
+// reportPart is a part of a report: one of the three.
+type reportPart struct {
+	head *khatav1.ReportHead
+	rows *khatav1.ReportRows
+	end  *khatav1.ReportEnd
+}
+
+func reportResponse(p reportPart) *khatav1.RunReportResponse {
+	switch {
+	case p.head != nil:
+		return &khatav1.RunReportResponse{Part: &khatav1.RunReportResponse_Head{Head: p.head}}
+	case p.rows != nil:
+		return &khatav1.RunReportResponse{Part: &khatav1.RunReportResponse_Rows{Rows: p.rows}}
+	}
+	return &khatav1.RunReportResponse{Part: &khatav1.RunReportResponse_End{End: p.end}}
+}
+
+// reportWriter makes parts of a sheet.
 type reportWriter struct {
-	send func(*khatav1.RunReportResponse) error
+	send func(reportPart) error
 	rows []*khatav1.ReportRow
 	size int
+}
+
+// writeReport makes a writer whose parts are sent as messages of a method.
+func writeReport[M any](send func(*M) error, message func(reportPart) *M) *reportWriter {
+	return &reportWriter{send: func(p reportPart) error { return send(message(p)) }}
 }
 
 // Begin sends the head.
@@ -111,7 +133,7 @@ func (w *reportWriter) Begin(head sheet.Head) error {
 	out.Columns = each(head.Columns, func(c sheet.Column) *khatav1.ReportColumn {
 		return &khatav1.ReportColumn{Id: c.ID, Title: c.Title, Kind: string(c.Kind)}
 	})
-	return w.send(&khatav1.RunReportResponse{Part: &khatav1.RunReportResponse_Head{Head: out}})
+	return w.send(reportPart{head: out})
 }
 
 // Row keeps a row until there are enough of them.
@@ -132,7 +154,7 @@ func (w *reportWriter) flush() error {
 	}
 	rows := &khatav1.ReportRows{Rows: w.rows}
 	w.rows, w.size = nil, 0
-	return w.send(&khatav1.RunReportResponse{Part: &khatav1.RunReportResponse_Rows{Rows: rows}})
+	return w.send(reportPart{rows: rows})
 }
 
 // End sends the rows that are left, and the checks.
@@ -140,10 +162,9 @@ func (w *reportWriter) End(checks []sheet.Check) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	end := &khatav1.ReportEnd{Checks: each(checks, func(c sheet.Check) *khatav1.ReportCheck {
+	return w.send(reportPart{end: &khatav1.ReportEnd{Checks: each(checks, func(c sheet.Check) *khatav1.ReportCheck {
 		return &khatav1.ReportCheck{Name: c.Name, Ok: c.OK, Detail: c.Detail}
-	})}
-	return w.send(&khatav1.RunReportResponse{Part: &khatav1.RunReportResponse_End{End: end}})
+	})}})
 }
 
 // IssueStatement implements khata.v1.ReportService.
@@ -256,17 +277,25 @@ func decodePeriod(in *khatav1.ReportPeriod) (p report.Period, err error) {
 
 // inPeriod calls the fields of a period as the API does.
 func inPeriod(err error) error {
-	isOfPeriod := func(v ledger.Violation) bool { return v.Field == "from" || v.Field == "to" || v.Field == "zone" }
+	return calling(err, func(field string) string {
+		if field == "from" || field == "to" || field == "zone" {
+			return "period." + field
+		}
+		return field
+	})
+}
+
+// calling gives an error whose fields are called as the API does. One that is about no such field is left as it is, with all that it wraps.
+func calling(err error, name func(field string) string) error {
+	isOther := func(v ledger.Violation) bool { return name(v.Field) != v.Field }
 	var typed *ledger.Error
-	if !errors.As(err, &typed) || !slices.ContainsFunc(typed.Violations, isOfPeriod) {
+	if !errors.As(err, &typed) || !slices.ContainsFunc(typed.Violations, isOther) {
 		return err
 	}
 	renamed := *typed
 	renamed.Violations = slices.Clone(typed.Violations)
 	for i, v := range renamed.Violations {
-		if isOfPeriod(v) {
-			renamed.Violations[i].Field = "period." + v.Field
-		}
+		renamed.Violations[i].Field = name(v.Field)
 	}
 	return &renamed
 }

@@ -40,6 +40,8 @@ type Config struct {
 	Denied func(ledger.Code)
 	// Reports makes what khata.v1.ReportService serves; nil leaves that service out.
 	Reports Reports
+	// Reconciler does what khata.v1.ReconcileService serves; nil leaves that service out.
+	Reconciler Reconciler
 	// TLS encrypts; nil is plain text. With client certificates it verifies them.
 	TLS *tls.Config
 	// Logger gets what callers are not told. Required.
@@ -48,6 +50,11 @@ type Config struct {
 
 // New makes a gRPC server with the services on it, and nothing else; the caller adds health and reflection.
 func New(j *journal.Journal, config Config) *grpc.Server {
+	return newServer(j, config, streamPatience, uploadTime)
+}
+
+// newServer makes one that waits for a caller for as long as patience, and for a file for as long as uploadTime.
+func newServer(j *journal.Journal, config Config, patience, uploadTime time.Duration) *grpc.Server {
 	guard := guard{callers: config.Callers, limiter: config.Limiter, denied: config.Denied, log: config.Logger}
 	options := []grpc.ServerOption{
 		// Calls are served by goroutines that are there already, whose stacks have grown: 15 % of the cost of a small call.
@@ -67,7 +74,13 @@ func New(j *journal.Journal, config Config) *grpc.Server {
 	server.RegisterService(&desc, &Service{journal: j})
 	if config.Reports != nil {
 		desc := typedDecoding(khatav1.ReportService_ServiceDesc, guard.admit)
-		server.RegisterService(&desc, &ReportService{reports: config.Reports, patience: streamPatience})
+		server.RegisterService(&desc, &ReportService{reports: config.Reports, patience: patience})
+	}
+	if config.Reconciler != nil {
+		desc := typedDecoding(khatav1.ReconcileService_ServiceDesc, guard.admit)
+		server.RegisterService(&desc, &ReconcileService{
+			reconciler: config.Reconciler, patience: patience, uploadTime: uploadTime,
+		})
 	}
 	return server
 }

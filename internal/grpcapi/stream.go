@@ -12,10 +12,11 @@ import (
 
 	"github.com/khata-ledger/khata/internal/auth"
 	"github.com/khata-ledger/khata/ledger"
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
 )
 
-// stream admits the caller of a stream before anything of it is read, and authorises each request that comes in on it: only these say which
-// ledger it is about.
+// stream admits the caller of a stream before anything of it is read, and authorises the request that comes in on it: only that says which
+// ledger it is about. Where a request comes in parts, it is the first one that says so.
 func (g guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, err := g.admit(stream.Context(), info.FullMethod)
 	if err != nil {
@@ -25,18 +26,42 @@ func (g guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 	if !ok { // Anyone may call it.
 		return handler(srv, stream)
 	}
-	return handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, allow: func(request any) error {
+	return handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, inParts: info.IsClientStream, allow: func(request any) error {
+		if info.IsClientStream {
+			spec := specOf(request)
+			if spec == nil { // Nothing says yet which ledger it is about.
+				return ledger.Invalid("spec", "is required in the first message")
+			}
+			request = spec
+		}
 		err := id.Allow(about(info.FullMethod, request))
 		g.count(err)
 		return err
 	}})
 }
 
+// specOf is the part of a request in parts that says what it is about; nil if a message is another part, or of a method that is not known here.
+func specOf(message any) any {
+	switch in := message.(type) {
+	case *khatav1.ImportBankFileRequest:
+		if spec := in.GetSpec(); spec != nil {
+			return spec
+		}
+	case *khatav1.RunDriftReportRequest:
+		if spec := in.GetSpec(); spec != nil {
+			return spec
+		}
+	}
+	return nil
+}
+
 // guardedStream is a stream whose caller is known.
 type guardedStream struct {
 	grpc.ServerStream
-	ctx     context.Context
-	allow   func(request any) error
+	ctx   context.Context
+	allow func(request any) error
+	// inParts says that messages after the first are parts of the same request. What they say of a ledger counts for nothing.
+	inParts bool
 	allowed atomic.Bool
 }
 
@@ -55,6 +80,8 @@ func (s *guardedStream) RecvMsg(m any) error {
 		return err
 	case in.fault != nil:
 		return ledger.Errorf(ledger.CodeInvalidArgument, "the request cannot be decoded")
+	case s.inParts && s.allowed.Load():
+		return nil
 	}
 	if err := s.allow(m); err != nil {
 		return err
@@ -93,9 +120,15 @@ func streamPanicInterceptor(log *slog.Logger) grpc.StreamServerInterceptor {
 // streamPatience is for how long a caller may take nothing of a stream. Until then what makes it holds connections to the database.
 const streamPatience = time.Minute
 
+// sender is a stream on which answers go out.
+type sender[M any] interface {
+	Context() context.Context
+	Send(*M) error
+}
+
 // deliver sends what produce gives, one message after the other. A caller that goes away, or that takes nothing for as long as patience, ends
 // produce, and deliver returns when produce has. Nothing can interrupt a Send, so produce is not where it is waited for.
-func deliver[M any](stream grpc.ServerStreamingServer[M], patience time.Duration, produce func(ctx context.Context, send func(*M) error) error) error {
+func deliver[M any](stream sender[M], patience time.Duration, produce func(ctx context.Context, send func(*M) error) error) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	messages := make(chan *M)

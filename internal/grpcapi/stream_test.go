@@ -367,6 +367,11 @@ func exchange(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodD
 	if err != nil {
 		return err
 	}
+	return converse(stream, in, out)
+}
+
+// converse sends one message, and reads all that comes.
+func converse(stream grpc.ClientStream, in any, out func() any) error {
 	if err := stream.SendMsg(in); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

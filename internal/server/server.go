@@ -21,6 +21,7 @@ import (
 	"github.com/khata-ledger/khata/internal/grpcapi"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/report"
 	"github.com/khata-ledger/khata/ledger"
 )
@@ -81,16 +82,18 @@ type Server struct {
 	probe   *pgxpool.Pool // for the watch alone: a pool that is busy is not a database that is away
 	journal *journal.Journal
 	reports *report.Reports
-	tokens  *pgxpool.Pool // for the tokens alone: to know a caller must not wait for those who post
-	callers *auth.Authenticator
-	limiter *auth.Limiter
-	denied  func(ledger.Code)
-	certs   *certificates
-	grpc    *grpc.Server
-	health  *healthService
-	http    *http.Server
-	pay     *payment      // nil: it is left out
-	console *consolePages // the same
+	// reconciler is for the gRPC API and the console together: it bounds how much is made at the same time.
+	reconciler *reconcile.Reconciler
+	tokens     *pgxpool.Pool // for the tokens alone: to know a caller must not wait for those who post
+	callers    *auth.Authenticator
+	limiter    *auth.Limiter
+	denied     func(ledger.Code)
+	certs      *certificates
+	grpc       *grpc.Server
+	health     *healthService
+	http       *http.Server
+	pay        *payment      // nil: it is left out
+	console    *consolePages // the same
 
 	registry *prometheus.Registry
 
@@ -145,7 +148,10 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	s.denied = func(code ledger.Code) { denied.WithLabelValues(string(code)).Inc() }
 	s.journal = journal.New(s.pool, journal.Config{Logger: config.Logger, Metrics: journal.NewMetrics(registry)})
 	s.reports = report.New(s.journal, s.pool)
-	grpcConfig := grpcapi.Config{Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Reports: s.reports, Logger: config.Logger}
+	s.reconciler = reconcile.New(s.journal, s.pool)
+	grpcConfig := grpcapi.Config{
+		Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Reports: s.reports, Reconciler: s.reconciler, Logger: config.Logger,
+	}
 	if s.certs != nil {
 		grpcConfig.TLS = s.certs.config(true, "h2")
 	}
