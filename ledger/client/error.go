@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/khata-ledger/khata/ledger"
+	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
 )
 
 // fallbacks has the code for errors without an ErrorInfo, which come from gRPC itself or from what stands between.
@@ -45,6 +46,7 @@ func fromStatus(st *status.Status) error {
 	if tooLarge(st) {
 		e.Code = ledger.CodeInvalidArgument // Again it would be as large. The server's own answers stay below the limit.
 	}
+	var refused *khatav1.BankFileRefusal
 	for _, detail := range st.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -55,9 +57,14 @@ func fromStatus(st *status.Status) error {
 			for _, v := range d.GetFieldViolations() {
 				e.Violations = append(e.Violations, ledger.Violation{Field: v.GetField(), Message: v.GetDescription()})
 			}
+		case *khatav1.BankFileRefusal:
+			refused = d
 		}
 	}
 	// The status carries the whole text, for those who see nothing else.
 	e.Message = strings.TrimSuffix(e.Message, (&ledger.Error{Violations: e.Violations}).Error())
+	if refused != nil {
+		return decodeRefusedFile(refused, e)
+	}
 	return e
 }

@@ -128,7 +128,7 @@ func (r *Reports) Run(ctx context.Context, request ReportRequest, w ReportWriter
 		return err
 	}
 	reading := &reading{w: w}
-	if err := follow(ctx, r.client, r.api.RunReport, in, reading.part); err != nil {
+	if err := follow(ctx, r.client, r.api.RunReport, in, func(m *khatav1.RunReportResponse) error { return reading.part(m) }); err != nil {
 		return err
 	}
 	return reading.complete()
@@ -142,19 +142,26 @@ type reading struct {
 	ended   bool
 }
 
-func (r *reading) part(in *khatav1.RunReportResponse) error {
-	switch part := in.GetPart().(type) {
-	case *khatav1.RunReportResponse_Head:
+// reportPart is a message of any stream that is a report.
+type reportPart interface {
+	GetHead() *khatav1.ReportHead
+	GetRows() *khatav1.ReportRows
+	GetEnd() *khatav1.ReportEnd
+}
+
+func (r *reading) part(in reportPart) error {
+	switch {
+	case in.GetHead() != nil:
 		if r.begun {
 			return outOfOrder()
 		}
-		r.begun, r.columns = true, len(part.Head.GetColumns())
-		return r.w.Begin(decodeHead(part.Head))
-	case *khatav1.RunReportResponse_Rows:
+		r.begun, r.columns = true, len(in.GetHead().GetColumns())
+		return r.w.Begin(decodeHead(in.GetHead()))
+	case in.GetRows() != nil:
 		if !r.begun || r.ended {
 			return outOfOrder()
 		}
-		for _, row := range part.Rows.GetRows() {
+		for _, row := range in.GetRows().GetRows() {
 			if len(row.GetCells()) != r.columns {
 				return outOfOrder()
 			}
@@ -162,12 +169,12 @@ func (r *reading) part(in *khatav1.RunReportResponse) error {
 				return err
 			}
 		}
-	case *khatav1.RunReportResponse_End:
+	case in.GetEnd() != nil:
 		if !r.begun || r.ended {
 			return outOfOrder()
 		}
 		r.ended = true
-		return r.w.End(each(part.End.GetChecks(), func(c *khatav1.ReportCheck) ReportCheck {
+		return r.w.End(each(in.GetEnd().GetChecks(), func(c *khatav1.ReportCheck) ReportCheck {
 			return ReportCheck{Name: c.GetName(), OK: c.GetOk(), Detail: c.GetDetail()}
 		}))
 	}
