@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/khata-ledger/khata/ledger"
+	"github.com/khata-ledger/khata/ledger/client"
 )
 
 // The exit codes of the client commands.
@@ -24,7 +25,7 @@ const (
 	ExitUsage = 2
 	// ExitRefused: the transfer was refused, and that is on record.
 	ExitRefused = 3
-	// ExitConflict: the id is taken by other content. Nothing was written.
+	// ExitConflict: the id is taken by other content, or somebody else has decided first. Nothing was written.
 	ExitConflict = 4
 	// ExitNotFound: a ledger, account, transfer or currency does not exist. Nothing was written.
 	ExitNotFound = 5
@@ -86,11 +87,17 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func exitCode(err error) int {
 	var exit *exitError
 	var usage usageError
+	var refused *client.BankFileRefusal
+	var conflict conflictError
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
 	case errors.As(err, &usage):
 		return ExitUsage
+	case errors.As(err, &refused): // The command line is in order, and the file is not.
+		return ExitFailure
+	case errors.As(err, &conflict):
+		return ExitConflict
 	}
 	switch ledger.CodeOf(err) {
 	case ledger.CodeInvalidArgument, ledger.CodeUnbalanced, ledger.CodeCurrencyMismatch, ledger.CodeAmountScale, ledger.CodeWrongOrigin:
@@ -138,7 +145,7 @@ caller is not known, or may not do this).`,
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(), a.tokenCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
 		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.periodCommand(), a.importCommand(), a.reviewCommand(), a.benchCommand(),
-		a.reportCommand(), a.statementCommand(), a.exportCommand(),
+		a.reportCommand(), a.statementCommand(), a.reconcileCommand(), a.exportCommand(),
 		a.topicsCommand(), a.relayCommand(), a.eventsCommand(), a.inboxCommand(), a.consumeCommand(), a.fraudCommand(), a.payCommand(),
 		a.versionCommand(),
 	)

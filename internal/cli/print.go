@@ -40,6 +40,8 @@ type errorJSON struct {
 	Code       ledger.Code     `json:"code"`
 	Message    string          `json:"message"`
 	Violations []violationJSON `json:"violations,omitempty"`
+	// Refusal is of a file of a bank that is refused.
+	Refusal *refusalJSON `json:"refusal,omitempty"`
 }
 
 type violationJSON struct {
@@ -51,7 +53,8 @@ func (a *app) printError(err error) {
 	if !a.json {
 		_, _ = fmt.Fprintln(a.Err, "khata:", err)
 		var typed *ledger.Error
-		if errors.As(err, &typed) && typed.Code.Open() {
+		var conflict conflictError
+		if errors.As(err, &typed) && typed.Code.Open() && !errors.As(err, &conflict) {
 			_, _ = fmt.Fprintln(a.Err, "khata: no answer, so the outcome is open: run the same command again (a transfer under the same id)")
 		}
 		return
@@ -67,6 +70,14 @@ func toErrorJSON(err error) errorJSON {
 	var usage usageError
 	if errors.As(err, &usage) {
 		out.Code = ledger.CodeInvalidArgument
+	}
+	var refused *client.BankFileRefusal
+	if errors.As(err, &refused) {
+		out.Refusal = toRefusalJSON(refused)
+		var of *refusedFile
+		if errors.As(err, &of) {
+			out.Refusal.File = of.path
+		}
 	}
 	if errors.As(err, &typed) {
 		out.Message = typed.Message

@@ -101,7 +101,7 @@ func words(t *testing.T, line string) []string {
 }
 
 var (
-	clock     = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z`)
+	clock     = regexp.MustCompile(`20\d\d-\d\d-\d\d(T\d\d:\d\d:\d\d\.\d{1,6}| \d\d:\d\d:\d\d)Z`)
 	sequences = regexp.MustCompile(`(?m)(^ *|[Ss]equence:? +|"sequence":|"version":|"through":|--after |last number is ` +
 		`|hrough sequence", "value": "|"sequence": "|,20\d\d-\d\d-\d\d,|^20\d\d-\d\d-\d\d +)([1-9][0-9]*)(  TIME|,|}|"|:|$|  T)`)
 	emptyLine = regexp.MustCompile(`(?m)^\n`)
