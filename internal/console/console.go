@@ -2,13 +2,16 @@ package console
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/khata-ledger/khata/internal/auth"
+	"github.com/khata-ledger/khata/internal/bankfile"
 	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/report"
 	"github.com/khata-ledger/khata/internal/sheet"
 	"github.com/khata-ledger/khata/ledger"
@@ -30,6 +33,42 @@ type Books interface {
 	PeriodChanges(ctx context.Context, name ledger.Name, before int64, limit int) ([]ledger.PeriodChange, error)
 	ClosePeriod(ctx context.Context, caller string, name ledger.Name, c ledger.PeriodClose) (change ledger.PeriodChange, already bool, err error)
 	ReopenPeriod(ctx context.Context, caller string, name ledger.Name, r ledger.PeriodReopen) (change *ledger.PeriodChange, already bool, err error)
+	AccountEntriesOf(ctx context.Context, name ledger.Name, id ledger.AccountID, sequences []int64, transfers []ledger.TransferID) ([]journal.ReconcileEntry,
+		error)
+}
+
+// Reconciler compares the books with what banks say. *reconcile.Reconciler is one.
+type Reconciler interface {
+	BankAccounts(ctx context.Context, name ledger.Name) ([]*reconcile.BankAccount, error)
+	BankAccount(ctx context.Context, name ledger.Name, bankAccount string) (*reconcile.BankAccount, error)
+	CreateBankAccount(ctx context.Context, spec reconcile.BankAccountSpec, caller string) (*reconcile.BankAccount, error)
+	Set(ctx context.Context, name ledger.Name, bankAccount string, settings reconcile.Settings, caller string) (*reconcile.BankAccount, error)
+
+	Import(ctx context.Context, spec reconcile.ImportSpec, in io.Reader, caller string) (*reconcile.Import, error)
+	Files(ctx context.Context, name ledger.Name, bankAccount string, before int64, limit int) (list []reconcile.File, more bool, err error)
+	File(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*reconcile.File, error)
+	Lines(ctx context.Context, name ledger.Name, bankAccount string, filter reconcile.LineFilter) (list []*reconcile.Line, more bool, err error)
+	Line(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*reconcile.Line, error)
+	Profiles(ctx context.Context, name ledger.Name) ([]reconcile.StoredProfile, error)
+	Profile(ctx context.Context, name ledger.Name, profile string, version int) (reconcile.StoredProfile, error)
+	SaveProfile(ctx context.Context, name ledger.Name, profile bankfile.Profile, caller string) (reconcile.StoredProfile, error)
+
+	Match(ctx context.Context, spec reconcile.MatchSpec, caller string) (*reconcile.Run, error)
+	Run(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*reconcile.Run, error)
+	Runs(ctx context.Context, name ledger.Name, bankAccount string, before, limit int) (list []*reconcile.Run, more bool, err error)
+	Results(ctx context.Context, name ledger.Name, bankAccount string, run int64, filter reconcile.ResultFilter) (list []reconcile.Result, more bool, err error)
+	Suggestions(ctx context.Context, name ledger.Name, bankAccount string, run int64, after, limit int) (list []reconcile.Suggestion, more bool, err error)
+
+	Confirm(ctx context.Context, spec reconcile.ConfirmSpec, caller string) (*reconcile.Decision, error)
+	Ignore(ctx context.Context, spec reconcile.IgnoreSpec, caller string) (*reconcile.Decision, error)
+	Unmatch(ctx context.Context, spec reconcile.UnmatchSpec, caller string) (*reconcile.Decision, error)
+	ApproveDifference(ctx context.Context, spec reconcile.ApproveSpec, caller string) (*reconcile.Decision, error)
+	Decisions(ctx context.Context, name ledger.Name, bankAccount string, filter reconcile.DecisionFilter) (list []*reconcile.Decision, more bool, err error)
+	Decision(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*reconcile.Decision, error)
+
+	Statement(ctx context.Context, spec reconcile.StatementSpec, w sheet.Writer) error
+	Items(ctx context.Context, spec reconcile.ItemsSpec, w sheet.Writer) error
+	Changes(ctx context.Context, name ledger.Name, bankAccount string, older, newer int64, w sheet.Writer) error
 }
 
 // Config is how the console is served.
@@ -37,6 +76,8 @@ type Config struct {
 	// Reports and Books are what the pages show. Required.
 	Reports Reports
 	Books   Books
+	// Reconciler compares the books with banks; nil leaves its pages out.
+	Reconciler Reconciler
 	// Sessions says who is signed in. If it asks nobody who they are, the console answers only under names of this machine. Required.
 	Sessions *auth.Sessions
 	// Zone is the time zone that forms propose, such as Asia/Dhaka; "" is UTC.
@@ -59,6 +100,8 @@ type console struct {
 	attempts  *auth.Limiter
 	crossSite *http.CrossOriginProtection
 	mux       *http.ServeMux
+	// uploads has room for one file at a time: while it arrives it takes one of the places that reports and runs of the matching need, too.
+	uploads chan struct{}
 }
 
 const (
@@ -94,13 +137,35 @@ var routes = []route{
 	{periodsRoute, (*visit).periods},
 	{closeRoute, (*visit).closePeriod},
 	{reopenRoute, (*visit).reopenPeriod},
+	{reconcileRoute, (*visit).bankAccounts},
+	{createBankRoute, (*visit).createBankAccount},
+	{profilesRoute, (*visit).profiles},
+	{profileRoute, (*visit).profile},
+	{saveProfileRoute, (*visit).saveProfile},
+	{previewRoute, (*visit).previewProfile},
+	{bankRoute, (*visit).bankPage},
+	{bankSetRoute, (*visit).setBankAccount},
+	{matchRoute, (*visit).match},
+	{uploadRoute, (*visit).importFile},
+	{bankFileRoute, (*visit).bankFile},
+	{workRoute, (*visit).work},
+	{itemRoute, (*visit).item},
+	{confirmRoute, (*visit).confirm},
+	{ignoreRoute, (*visit).ignore},
+	{decisionsRoute, (*visit).decisions},
+	{decisionRoute, (*visit).decision},
+	{unmatchRoute, (*visit).unmatch},
+	{differenceRoute, (*visit).approveDifference},
+	{bankStatementRoute, (*visit).bankStatement},
+	{bankItemsRoute, (*visit).bankItems},
+	{bankChangesRoute, (*visit).bankChanges},
 }
 
 // New serves the console at /console/ and below, and nothing else.
 func New(config Config) http.Handler {
 	c := &console{
 		config: config, files: loadConsoleFiles(), templates: parseTemplates(), attempts: auth.NewLimiter(attemptsPerSecond, attemptsAtOnce),
-		crossSite: http.NewCrossOriginProtection(), mux: http.NewServeMux(),
+		crossSite: http.NewCrossOriginProtection(), mux: http.NewServeMux(), uploads: make(chan struct{}, 1),
 	}
 	for _, route := range routes {
 		c.mux.HandleFunc(muxPattern(route.pattern), c.serve(route))

@@ -13,8 +13,10 @@ import (
 
 	"github.com/khata-ledger/khata/internal/auth"
 	"github.com/khata-ledger/khata/internal/console"
+	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/pgtest"
+	"github.com/khata-ledger/khata/internal/reconcile"
 )
 
 // desk is a console on a real database of tokens and sessions, and books that are made up.
@@ -27,6 +29,9 @@ type desk struct {
 	at   auth.SessionsConfig
 	db   *pgtest.DB
 	host string
+	// journal and bank are real ones: what banks say is held against real entries.
+	journal *journal.Journal
+	bank    *reconcile.Reconciler
 }
 
 // newDesk makes a console that asks for tokens, or, if open, one that asks nobody who they are.
@@ -34,7 +39,7 @@ func newDesk(t *testing.T, open bool, change ...func(*console.Config)) *desk {
 	t.Helper()
 	d := &desk{books: newFakeBooks(), db: pgtest.New(t), host: "127.0.0.1:7080"}
 	var err error
-	if d.at.Pool, err = pg.Connect(t.Context(), pg.Config{DSN: d.db.ServiceDSN(), MaxConns: 4}); err != nil {
+	if d.at.Pool, err = pg.Connect(t.Context(), pg.Config{DSN: d.db.ServiceDSN(), MaxConns: 12}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.at.Pool.Close)
@@ -51,7 +56,10 @@ func newDesk(t *testing.T, open bool, change ...func(*console.Config)) *desk {
 		d.at.Callers = callers
 	}
 	d.sessions = auth.NewSessions(d.at)
-	c := console.Config{Reports: d.books, Books: d.books, Sessions: d.sessions, Zone: "Asia/Dhaka", Logger: slog.New(slog.DiscardHandler)}
+	d.journal = journal.New(d.at.Pool, journal.Config{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(d.journal.Close)
+	d.bank, d.books.entries = reconcile.New(d.journal, d.at.Pool), d.journal
+	c := console.Config{Reports: d.books, Books: d.books, Reconciler: d.bank, Sessions: d.sessions, Zone: "Asia/Dhaka", Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&c)
 	}

@@ -10,13 +10,15 @@ import (
 
 	"github.com/khata-ledger/khata/internal/console"
 	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/report"
 	"github.com/khata-ledger/khata/ledger"
 )
 
 var (
-	_ console.Reports = (*report.Reports)(nil)
-	_ console.Books   = (*journal.Journal)(nil)
+	_ console.Reports    = (*report.Reports)(nil)
+	_ console.Books      = (*journal.Journal)(nil)
+	_ console.Reconciler = (*reconcile.Reconciler)(nil)
 )
 
 // The pages show what real books and real reports have, and do in them what is asked.

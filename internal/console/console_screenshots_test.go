@@ -18,6 +18,7 @@ func TestConsole_Screenshots(t *testing.T) {
 	browser := browse(t, "")
 	o := newOffice(t, true)
 	o.desk.guestIssues(t)
+	o.desk.banked(t)
 	for _, look := range []struct {
 		width  int64
 		scheme string
@@ -37,6 +38,18 @@ func TestConsole_Screenshots(t *testing.T) {
 		v.beSomebody(o, "Finance").goTo(o, "/console/main/statements")
 		v.click("summary", "Issue a statement")
 		shoot("statements-finance")
+		for _, p := range bankPagesOf(t, o.desk) {
+			v.goTo(o, p.path)
+			shoot(p.name)
+		}
+		v.goTo(o, brac).click("summary", "Change the settings")
+		shoot("bank-settings")
+		v.refusedFile(o, t.TempDir())
+		shoot("bank-refused")
+		v.previewed(o, t.TempDir())
+		shoot("bank-preview")
+		v.second(t, o)
+		shoot("bank-conflict")
 		bad := faulty(t)
 		v.beSomebody(bad, "Support").goTo(bad, "/console/main/periods")
 		shoot("forbidden")

@@ -49,13 +49,14 @@ func TestConsole_Policy(t *testing.T) {
 // sample fills in the pattern of a route.
 func sample(route string) (method, path string) {
 	method, path, _ = strings.Cut(route, " ")
-	return method, strings.NewReplacer("{ledger}", "main", "{report}", "trial-balance", "{no}", "1").Replace(path)
+	return method, strings.NewReplacer("{ledger}", "main", "{report}", "trial-balance", "{no}", "1", "{bank}", "brac", "{profile}", "plain").Replace(path)
 }
 
 // Every page and action × role, and the two ways of having none.
 func TestConsole_Roles(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, false)
+	d.banked(t)
 	period, _ := report.Month("2026-01", "Asia/Dhaka")
 	if _, _, err := d.books.Issue(t.Context(), report.StatementSpec{Ledger: "main", Account: "wallet:tithi", Period: period}, "x"); err != nil {
 		t.Fatal(err)
@@ -85,9 +86,10 @@ func TestConsole_Roles(t *testing.T) {
 			method, path := sample(route)
 			var w *httptest.ResponseRecorder
 			if method == http.MethodGet {
-				w = g.get(path + map[string]string{"/console/main/account": "?account=wallet:shimul"}[path])
+				w = g.get(path + map[string]string{"/console/main/account": "?account=wallet:shimul", brac + "/item": "?item=line:1"}[path])
 			} else {
-				w = g.post(path, "form_key", key[1], "account", "wallet:shimul", "month", "2026-01", "closed_before", "", "everything", "", "reason", "x")
+				w = g.post(path, "form_key", key[1], "account", "wallet:shimul", "month", "2026-01", "closed_before", "", "everything", "", "reason", "x",
+					"request", strings.Repeat("A", 26), "item", "line:1", "profile", "{}")
 			}
 			if want := have&rule.Roles != 0; want == (w.Code == http.StatusForbidden) || w.Code >= 500 {
 				t.Errorf("%s: %s: %d\n%s", name, route, w.Code, w.Body)

@@ -16,8 +16,9 @@ import (
 type field struct {
 	// Name is that of the form, and of the field in an error of the ledger's.
 	Name, Label, Help string
-	// Kind is text, number, choice or tick.
+	// Kind is text, number, choice, tick, area, file or hidden, and Rows how high an area is.
 	Kind, Value string
+	Rows        int
 	// Options are what a choice has.
 	Options []option
 	// Suggestions are what a text may be, among others.

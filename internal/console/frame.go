@@ -41,11 +41,11 @@ func (v *visit) file() error {
 type templateSet map[string]*template.Template
 
 // parts are files that pages are put together of.
-var parts = []string{"frame.html", "form.html", "sheet.html"}
+var parts = []string{"frame.html", "form.html", "sheet.html", "bank.html"}
 
 func parseTemplates() templateSet {
 	const folder = "templates/console/"
-	common := template.New("")
+	common := template.New("").Funcs(template.FuncMap{"items": itemTableOf, "side": sideOf})
 	for _, name := range parts {
 		template.Must(common.Parse(string(mustRead(templates, folder+name))))
 	}
@@ -72,12 +72,13 @@ type section struct {
 	Title, About, route, below string
 }
 
-// sections are in the order in which they are shown. Later ones, such as reconciliation, need a line here.
+// sections are in the order in which they are shown.
 var sections = []section{
 	{"Overview", "", overviewRoute, ""},
 	{"Accounts", "Find an account, and see its balance over time and its entries.", accountsRoute, "accounts"},
 	{"Statements", "Account statements that were issued, and never change.", statementsRoute, "statements"},
 	{"Periods", "How far the books are closed, and who closed them.", periodsRoute, "periods"},
+	{"Reconciliation", "The books against the banks' own files: what agrees, what does not, and who has decided what.", reconcileRoute, "reconcile"},
 }
 
 // link is a link of a navigation.
@@ -134,7 +135,7 @@ func (v *visit) render(status int, p page) error {
 func (v *visit) navigation(here string) []link {
 	var links []link
 	for _, s := range sections {
-		if v.may(s.route) {
+		if v.may(s.route) && (s.route != reconcileRoute || v.config.Reconciler != nil) {
 			links = append(links, link{Title: s.Title, About: s.About, Path: v.path(s.below, nil), Here: s.route == here})
 		}
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"html/template"
@@ -40,6 +41,8 @@ type screen struct {
 	ended    bool
 	// enough is whether it has said that it wants no more.
 	enough bool
+	// link gives the page about what a cell names, "" for none; nil is none of all.
+	link func(column sheet.Column, row sheet.Row) string
 }
 
 var errEnough = errors.New("a page shows no more")
@@ -150,17 +153,21 @@ type cellView struct {
 // factView is a fact as a page shows it.
 type factView struct {
 	Title, Value string
-	// Time is an instant as programs read it.
-	Time string
+	// Time is an instant as programs read it, and Path a page about what the value names.
+	Time, Path string
 }
 
 // run makes a report for a page. An error before its first row is returned; after that the page shows how far it came, and says so.
 func (v *visit) run(request report.Request) (*sheetView, error) {
-	s := &screen{}
-	err := v.config.Reports.Run(v.r.Context(), request, s)
+	return v.show(&screen{}, string(request.Report), func(ctx context.Context, w sheet.Writer) error { return v.config.Reports.Run(ctx, request, w) })
+}
+
+// show has a sheet written for a page.
+func (v *visit) show(s *screen, name string, write func(context.Context, sheet.Writer) error) (*sheetView, error) {
+	err := write(v.r.Context(), s)
 	if !s.begun {
 		if err == nil {
-			err = fmt.Errorf("the report %s has no head", request.Report)
+			err = fmt.Errorf("the report %s has no head", name)
 		}
 		return nil, err
 	}
@@ -169,10 +176,10 @@ func (v *visit) run(request report.Request) (*sheetView, error) {
 	}
 	view := v.view(s)
 	if err == nil && !s.ended && !s.enough {
-		err = fmt.Errorf("the report %s has no end", request.Report)
+		err = fmt.Errorf("the report %s has no end", name)
 	}
 	if err != nil {
-		v.config.Logger.Error("a report broke off", "report", request.Report, "ledger", request.Ledger, "rows", s.seen, "error", err)
+		v.config.Logger.Error("a report broke off", "report", name, "ledger", v.ledger, "rows", s.seen, "error", err)
 		view.code = ledger.CodeOf(err)
 		view.Broken = "Something broke while it was read."
 		if view.code == ledger.CodeDeadlineExceeded || v.r.Context().Err() != nil {
@@ -196,7 +203,7 @@ func (v *visit) view(s *screen) *sheetView {
 		zone = time.UTC
 	}
 	cut := s.seen > len(s.rows)
-	t := &tableMaker{visit: v, head: s.head, zone: zone}
+	t := &tableMaker{visit: v, head: s.head, zone: zone, link: s.link}
 	t.choose(s.rows, cut)
 	view := &sheetView{
 		ID: s.head.Report, Title: s.head.Title, head: s.head, Facts: factsOf(slices.Concat(s.head.Facts, t.facts), zone), Columns: t.columns(),

@@ -23,6 +23,8 @@ type tableMaker struct {
 	// group is the column by whose cells the rows are put together under headings; -1 is none. Said is the last heading.
 	group int
 	said  string
+	// link gives the page about what a cell names; nil gives none.
+	link func(column sheet.Column, row sheet.Row) string
 }
 
 // sayOnce are columns that say the same in every row of most sheets.
@@ -78,7 +80,7 @@ func columnClass(c sheet.Column) string {
 		return "when"
 	}
 	switch c.ID {
-	case "kind", "type", "currency", "section":
+	case "kind", "type", "currency", "section", "side", "outcome", "rule":
 		return "word"
 	case "account", "transfer", "against":
 		return "id"
@@ -87,7 +89,7 @@ func columnClass(c sheet.Column) string {
 }
 
 // numbersOfThings are columns of whole numbers that count nothing: to put commas into them would be as into a telephone number.
-var numbersOfThings = map[string]bool{"sequence": true, "statement": true}
+var numbersOfThings = map[string]bool{"sequence": true, "statement": true, "number": true, "leg": true, "group": true}
 
 // kindNames are what a row is called that has no name of its own.
 var kindNames = map[sheet.RowKind]string{
@@ -122,6 +124,9 @@ func (t *tableMaker) row(row sheet.Row) rowView {
 		column := t.head.Columns[i]
 		cell := t.cell(column, row.Cells[i])
 		cell.Class = t.titles[n].Class
+		if t.link != nil && cell.Text != "" && cell.Link == "" {
+			cell.Link = t.link(column, row)
+		}
 		if strings.HasPrefix(cell.Text, "−") {
 			cell.Class += " neg"
 		}

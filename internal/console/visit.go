@@ -27,6 +27,8 @@ type visit struct {
 	session *auth.Session
 	// ledger is the one that the address names; "" is none.
 	ledger ledger.Name
+	// upload is what a form with a file has sent, on its way.
+	upload *upload
 }
 
 // serve makes a handler of a route. Whoever reaches the route's own code may be there, and, if it does something, has asked for it himself.
@@ -36,6 +38,9 @@ func (c *console) serve(route route) http.HandlerFunc {
 		ctx, cancel := context.WithTimeout(r.Context(), pagePatience)
 		defer cancel()
 		v.r = r.WithContext(ctx)
+		if takesFile[v.route] {
+			defer v.drain()
+		}
 		err := v.admit()
 		if err == nil {
 			err = route.handle(v)
@@ -51,7 +56,11 @@ func (c *console) serve(route route) http.HandlerFunc {
 // admit lets a request in, or returns why not.
 func (v *visit) admit() error {
 	if v.r.Method == http.MethodPost {
-		if err := v.readForm(); err != nil {
+		read := v.readForm
+		if takesFile[v.route] { // Of these nothing is read before it is known who sends it.
+			read = v.fromHere
+		}
+		if err := read(); err != nil {
 			return err
 		}
 	}
@@ -77,7 +86,18 @@ func (v *visit) admit() error {
 			return errNotFound
 		}
 	}
-	if v.r.Method == http.MethodPost && !v.session.IsFormKey(v.r.PostFormValue(formKeyField)) {
+	switch {
+	case takesFile[v.route]:
+		return v.openUpload()
+	case v.r.Method == http.MethodPost && !v.session.IsFormKey(v.r.PostFormValue(formKeyField)):
+		return errForeignForm
+	}
+	return nil
+}
+
+// fromHere returns errForeignForm for a form that does not come from a page of the console's own.
+func (v *visit) fromHere() error {
+	if err := v.crossSite.Check(v.r); err != nil {
 		return errForeignForm
 	}
 	return nil
@@ -110,8 +130,8 @@ var (
 
 // readForm reads what a form has sent, which must come from a page of the console's own.
 func (v *visit) readForm() error {
-	if err := v.crossSite.Check(v.r); err != nil {
-		return errForeignForm
+	if err := v.fromHere(); err != nil {
+		return err
 	}
 	// Where there is no deadline to set, the server has its own. Afterwards there is none: to do what was asked may take longer.
 	control := http.NewResponseController(v.w)

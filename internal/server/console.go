@@ -40,8 +40,8 @@ func (s *Server) startConsole(ctx context.Context) error {
 		sessions.Pool = s.tokens
 	}
 	handler := console.New(console.Config{
-		Reports: s.reports, Books: s.journal, Sessions: auth.NewSessions(sessions), Zone: s.config.ConsoleZone, Secure: s.certs != nil,
-		Limiter: s.limiter, Denied: s.denied, Logger: s.config.Logger,
+		Reports: s.reports, Books: s.journal, Reconciler: s.reconciler, Sessions: auth.NewSessions(sessions), Zone: s.config.ConsoleZone,
+		Secure: s.certs != nil, Limiter: s.limiter, Denied: s.denied, Logger: s.config.Logger,
 	})
 	c := &consolePages{listener: listener, server: &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: payReadTimeout, WriteTimeout: consoleWriteTimeout, IdleTimeout: time.Minute,
