@@ -235,17 +235,13 @@ func (d *desk) run1(t testing.TB) int64 {
 	return runs[len(runs)-1].No
 }
 
-// berkaProfile reads the file of the Czech bank.
-func berkaProfile() bankfile.Profile {
-	column := func(name string) bankfile.Column { return bankfile.Column{Name: name} }
-	return bankfile.Profile{
-		Name: "berka", Delimiter: ";", Header: true, Currency: "CZK", DateFormats: []string{"YYMMDD"},
-		Columns: bankfile.Columns{
-			BookingDate: column("date"), Amount: column("amount"), Flag: column("type"), Balance: column("balance"), Account: column("account_id"),
-			ID: column("trans_id"), Description: []bankfile.Column{column("k_symbol")},
-		},
-		CreditValues: []string{"credit"}, DebitValues: []string{"withdrawal", "withdrawal in cash"},
+// berkaProfile is the one of the documentation.
+func berkaProfile(t *testing.T) bankfile.Profile {
+	text, err := os.ReadFile("../../docs/examples/berka-profile.json")
+	if err != nil {
+		t.Fatal(err)
 	}
+	return *must[*bankfile.Profile](t)(bankfile.ParseProfile(text))
 }
 
 // TestDrift_Berka compares a bank's own balances with the books: 254 of 354 accounts differ, by 0.60 at most, since the bank rounded its interest.
@@ -292,7 +288,7 @@ func TestDrift_Berka(t *testing.T) {
 		}
 	}
 	var c sheet.Collector
-	spec := DriftSpec{Profile: berkaProfile(), Account: "customer:{account}", Basis: "value"}
+	spec := DriftSpec{Profile: berkaProfile(t), Account: "customer:{account}", Basis: "value"}
 	begun := time.Now()
 	sum, err := d.Drift(t.Context(), spec, bytes.NewReader(text), &c)
 	if err != nil {
@@ -331,7 +327,7 @@ func TestDrift(t *testing.T) {
 	}
 	file := "date;account_id;trans_id;type;amount;balance;k_symbol\n260102;1;a;credit;20.50;20.50;\n260102;1;b;withdrawal;10.00;10.50;\n" +
 		"260102;2;c;credit;1;1;\n260102;3 x;d;credit;1;1;\n"
-	spec := DriftSpec{Profile: berkaProfile(), Account: "c:{account}", Basis: "value", All: true}
+	spec := DriftSpec{Profile: berkaProfile(t), Account: "c:{account}", Basis: "value", All: true}
 	var c sheet.Collector
 	sum, err := d.Drift(t.Context(), spec, strings.NewReader(file), &c)
 	if err != nil || sum.Accounts != 3 || sum.Differ != 0 || sum.Missing != 2 {
@@ -352,9 +348,9 @@ func TestDrift(t *testing.T) {
 	spec.Profile.Columns.Balance = bankfile.Column{}
 	_, err = d.Drift(t.Context(), spec, strings.NewReader(file), &sheet.Collector{})
 	mustCode(t, err, ledger.CodeInvalidArgument)
-	_, err = d.Drift(t.Context(), DriftSpec{Profile: berkaProfile(), Account: "c:{account}"}, strings.NewReader("date;account_id\n"), &sheet.Collector{})
+	_, err = d.Drift(t.Context(), DriftSpec{Profile: berkaProfile(t), Account: "c:{account}"}, strings.NewReader("date;account_id\n"), &sheet.Collector{})
 	_ = mustRefuse(t, err)
-	_, err = d.Drift(t.Context(), DriftSpec{Profile: berkaProfile(), Account: "c:{account}"}, brokenReader{}, &sheet.Collector{})
+	_, err = d.Drift(t.Context(), DriftSpec{Profile: berkaProfile(t), Account: "c:{account}"}, brokenReader{}, &sheet.Collector{})
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
