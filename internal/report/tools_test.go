@@ -60,7 +60,7 @@ var tools = []tool{
 			query := "SELECT account, sum(position) GROUP BY account ORDER BY account"
 			for _, row := range table(t, output(t, filepath.Dir(file), "bean-query", "-f", "csv", file, query)) {
 				fields := strings.Fields(row[1])
-				if strings.Contains(fields[0], "E") { // Python writes what is very small in its own way; no digit is lost.
+				if len(fields) > 0 && strings.Contains(fields[0], "E") { // Python writes what is very small in its own way; no digit is lost.
 					exact := amount(fields[0])
 					fields[0] = exact.StringFixed(-exact.Exponent())
 				}
