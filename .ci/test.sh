@@ -25,7 +25,7 @@ fi
 # Those with brokers of Kafka come after the others and one at a time: three of them beside a race detector starve whoever has a deadline.
 brokers='/(internal/(kafka|kafkatest|relay|fraud)|ledger/inbox)(/|$)'
 # What these do is done by browsers, by other people's programs and by PostgreSQL, one thing at a time: the race detector would only make them slow.
-programs='/internal/(bankfile|console|export|report|verify)(/|$)'
+programs='/internal/(bankfile|cli|console|devidp|export|importer|reconcile|report|suspect|support|verify)(/|$)'
 mapfile -t others < <(go list ./... | grep -vE "$brokers" | grep -vE "$programs")
 mapfile -t driven < <(go list ./... | grep -E "$programs")
 mapfile -t kafka < <(go list ./... | grep -E "$brokers")
