@@ -101,12 +101,22 @@ const (
 // Records reads up to limit records of a ledger after a number, in the order of decision; fewer where they are large. Read from number to
 // number it gives every record exactly once, whatever is posted meanwhile: no record that is not there yet will get a number below the
 // last one returned. It returns ErrUnderWay if there is nothing to return but what others have to finish first.
-func (f *Feed) Records(ctx context.Context, ledgerID int32, after int64, limit int) ([]Record, error) {
+func (f *Feed) Records(ctx context.Context, ledgerID int32, after int64, limit int) (records []Record, err error) {
+	err = f.behindHorizon(ctx, ledgerID, after, func(book *feedBook) (int, error) {
+		records, err = f.through(ctx, ledgerID, book, after, limit)
+		return len(records), err
+	})
+	return records, err
+}
+
+// behindHorizon has read read what there is after a number, up to the horizon of a book, and perhaps once more up to a newer one. read returns how
+// much it has found.
+func (f *Feed) behindHorizon(ctx context.Context, ledgerID int32, after int64, read func(*feedBook) (int, error)) error {
 	book := f.book(ledgerID)
 	// Far behind, the horizon of a while ago will do.
 	if book.horizon > after {
-		if records, err := f.through(ctx, ledgerID, book, after, limit); err != nil || len(records) > 0 {
-			return records, err
+		if found, err := read(book); err != nil || found > 0 {
+			return err
 		}
 	}
 	patient, cancel := context.WithTimeout(ctx, gatePatience)
@@ -115,12 +125,13 @@ func (f *Feed) Records(ctx context.Context, ledgerID int32, after int64, limit i
 	switch {
 	case err == nil:
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		return nil, ErrUnderWay
+		return ErrUnderWay
 	default:
-		return nil, f.journal.public(ctx, "read the journal", err)
+		return f.journal.public(ctx, "read the journal", err)
 	}
 	book.horizon = horizon
-	return f.through(ctx, ledgerID, book, after, limit)
+	_, err = read(book)
+	return err
 }
 
 // RecordsThrough is Records up to a horizon that the caller has been given by Horizon, and which it does not wait for again. It can return

@@ -44,7 +44,16 @@ type Progressed struct {
 
 // progress reads the records of ids, as many as there are, and what has become of them.
 func (j *Journal) progress(ctx context.Context, ledgerID int32, ids []string) ([]Progressed, error) {
-	records, err := j.transfers(ctx, j.pool, ledgerID, ids)
+	records, err := j.sql.TransfersByID(ctx, j.pool, dbsqlc.TransfersByIDParams{LedgerID: ledgerID, TransferIds: ids})
+	if err != nil {
+		return nil, err
+	}
+	return j.withProgress(ctx, ledgerID, records, ids)
+}
+
+// withProgress is progress, of records that have been read.
+func (j *Journal) withProgress(ctx context.Context, ledgerID int32, found []dbsqlc.TransfersByIDRow, ids []string) ([]Progressed, error) {
+	records, err := j.named(ctx, j.pool, ledgerID, found)
 	if err != nil {
 		return nil, err
 	}
