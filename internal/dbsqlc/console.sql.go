@@ -19,7 +19,8 @@ func (q *Queries) ConsoleSessionDelete(ctx context.Context, db DBTX, sessionSha2
 }
 
 const ConsoleSessionGet = `-- name: ConsoleSessionGet :one
-SELECT token_id, persona, extract(epoch FROM clock_timestamp() - used_at)::double precision AS idle_seconds
+SELECT token_id, persona, oidc_issuer, oidc_name, oidc_display, oidc_groups,
+       extract(epoch FROM clock_timestamp() - used_at)::double precision AS idle_seconds
   FROM console_session
  WHERE session_sha256 = $1 AND expires_at > clock_timestamp()
    AND used_at > clock_timestamp() - make_interval(secs => $2::double precision)
@@ -33,6 +34,10 @@ type ConsoleSessionGetParams struct {
 type ConsoleSessionGetRow struct {
 	TokenID     *string
 	Persona     *string
+	OidcIssuer  *string
+	OidcName    *string
+	OidcDisplay *string
+	OidcGroups  []string
 	IdleSeconds float64
 }
 
@@ -40,14 +45,25 @@ type ConsoleSessionGetRow struct {
 func (q *Queries) ConsoleSessionGet(ctx context.Context, db DBTX, arg ConsoleSessionGetParams) (ConsoleSessionGetRow, error) {
 	row := db.QueryRow(ctx, ConsoleSessionGet, arg.SessionSha256, arg.MostIdleSeconds)
 	var i ConsoleSessionGetRow
-	err := row.Scan(&i.TokenID, &i.Persona, &i.IdleSeconds)
+	err := row.Scan(
+		&i.TokenID,
+		&i.Persona,
+		&i.OidcIssuer,
+		&i.OidcName,
+		&i.OidcDisplay,
+		&i.OidcGroups,
+		&i.IdleSeconds,
+	)
 	return i, err
 }
 
 const ConsoleSessionInsert = `-- name: ConsoleSessionInsert :exec
 
-INSERT INTO console_session (session_sha256, token_id, persona, created_at, expires_at, used_at)
-SELECT $1::bytea, $2::text, $3::text, t.now, t.now + make_interval(secs => $4::double precision), t.now
+INSERT INTO console_session (session_sha256, token_id, persona, oidc_issuer, oidc_subject, oidc_name, oidc_display, oidc_groups,
+                             created_at, expires_at, used_at)
+SELECT $1::bytea, $2::text, $3::text, $4::text, $5::text,
+       $6::text, $7::text, $8::text[],
+       t.now, t.now + make_interval(secs => $9::double precision), t.now
   FROM clock_timestamp() AS t (now)
 `
 
@@ -55,6 +71,11 @@ type ConsoleSessionInsertParams struct {
 	SessionSha256 []byte
 	TokenID       *string
 	Persona       *string
+	OidcIssuer    *string
+	OidcSubject   *string
+	OidcName      *string
+	OidcDisplay   *string
+	OidcGroups    []string
 	Seconds       float64
 }
 
@@ -64,6 +85,11 @@ func (q *Queries) ConsoleSessionInsert(ctx context.Context, db DBTX, arg Console
 		arg.SessionSha256,
 		arg.TokenID,
 		arg.Persona,
+		arg.OidcIssuer,
+		arg.OidcSubject,
+		arg.OidcName,
+		arg.OidcDisplay,
+		arg.OidcGroups,
 		arg.Seconds,
 	)
 	return err

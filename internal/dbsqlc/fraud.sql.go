@@ -140,6 +140,85 @@ func (q *Queries) FraudFlagged(ctx context.Context, db DBTX, arg FraudFlaggedPar
 	return items, nil
 }
 
+const FraudFlaggedOf = `-- name: FraudFlaggedOf :many
+SELECT f.number, f.verdict, f.unreadable, f.ledger, f.transfer_id, f.sequence, f.kind, f.payer, f.payee, coalesce(f.amount::text, '')::text AS amount, f.currency,
+       f.posted_at, f.reasons, f.rules, f.judged_event, f.recorded_at, f.state, coalesce(f.note, '')::text AS note,
+       coalesce(f.settled_by, '')::text AS settled_by, f.settled_at
+  FROM unnest($1::text[]) AS w (transfer_id)
+       JOIN khata_fraud.flagged f ON f.ledger = $2 AND f.transfer_id = w.transfer_id AND NOT f.unreadable
+ ORDER BY f.number
+`
+
+type FraudFlaggedOfParams struct {
+	TransferIds []string
+	Ledger      string
+}
+
+type FraudFlaggedOfRow struct {
+	Number      int64
+	Verdict     string
+	Unreadable  bool
+	Ledger      string
+	TransferID  string
+	Sequence    int64
+	Kind        string
+	Payer       string
+	Payee       string
+	Amount      string
+	Currency    string
+	PostedAt    *time.Time
+	Reasons     string
+	Rules       string
+	JudgedEvent string
+	RecordedAt  time.Time
+	State       string
+	Note        string
+	SettledBy   string
+	SettledAt   *time.Time
+}
+
+// What is flagged of some transfers.
+func (q *Queries) FraudFlaggedOf(ctx context.Context, db DBTX, arg FraudFlaggedOfParams) ([]FraudFlaggedOfRow, error) {
+	rows, err := db.Query(ctx, FraudFlaggedOf, arg.TransferIds, arg.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FraudFlaggedOfRow
+	for rows.Next() {
+		var i FraudFlaggedOfRow
+		if err := rows.Scan(
+			&i.Number,
+			&i.Verdict,
+			&i.Unreadable,
+			&i.Ledger,
+			&i.TransferID,
+			&i.Sequence,
+			&i.Kind,
+			&i.Payer,
+			&i.Payee,
+			&i.Amount,
+			&i.Currency,
+			&i.PostedAt,
+			&i.Reasons,
+			&i.Rules,
+			&i.JudgedEvent,
+			&i.RecordedAt,
+			&i.State,
+			&i.Note,
+			&i.SettledBy,
+			&i.SettledAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const FraudSettle = `-- name: FraudSettle :many
 UPDATE khata_fraud.flagged SET state = $1, note = $2::text, settled_by = $3::text, settled_at = clock_timestamp()
  WHERE verdict = ANY ($4::text[]) AND state = 'open'

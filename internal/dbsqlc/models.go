@@ -4,7 +4,17 @@
 
 package dbsqlc
 
+import (
+	"time"
+)
+
 type KhataSmsCovered struct {
 	Ledger  string
 	Through int64
+}
+
+type SuspectCursor struct {
+	LedgerID int32
+	Through  int64
+	MovedAt  time.Time
 }

@@ -228,6 +228,66 @@ func (q *Queries) PaymentClaimsMake(ctx context.Context, db DBTX, arg PaymentCla
 	return items, nil
 }
 
+const PaymentClaimsOfTransfers = `-- name: PaymentClaimsOfTransfers :many
+SELECT c.user_id, c.idem_key, c.transfer_id, c.step, c.generation, c.gateway_key, c.lease_until, c.attempts, c.created_at, c.review_at, c.detail
+  FROM payment_claim c
+ WHERE c.ledger = $1 AND c.transfer_id = ANY ($2::text[])
+ LIMIT $3
+`
+
+type PaymentClaimsOfTransfersParams struct {
+	Ledger      string
+	TransferIds []string
+	Most        int32
+}
+
+type PaymentClaimsOfTransfersRow struct {
+	UserID     string
+	IdemKey    string
+	TransferID string
+	Step       string
+	Generation int32
+	GatewayKey string
+	LeaseUntil time.Time
+	Attempts   int32
+	CreatedAt  time.Time
+	ReviewAt   *time.Time
+	Detail     string
+}
+
+// Claims are those that are not settled, and a few days of released ones: there are not many.
+func (q *Queries) PaymentClaimsOfTransfers(ctx context.Context, db DBTX, arg PaymentClaimsOfTransfersParams) ([]PaymentClaimsOfTransfersRow, error) {
+	rows, err := db.Query(ctx, PaymentClaimsOfTransfers, arg.Ledger, arg.TransferIds, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentClaimsOfTransfersRow
+	for rows.Next() {
+		var i PaymentClaimsOfTransfersRow
+		if err := rows.Scan(
+			&i.UserID,
+			&i.IdemKey,
+			&i.TransferID,
+			&i.Step,
+			&i.Generation,
+			&i.GatewayKey,
+			&i.LeaseUntil,
+			&i.Attempts,
+			&i.CreatedAt,
+			&i.ReviewAt,
+			&i.Detail,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const PaymentClaimsPostpone = `-- name: PaymentClaimsPostpone :exec
 UPDATE payment_claim
    SET lease_until = clock_timestamp() + make_interval(secs => $1::double precision), detail = $2,
@@ -522,6 +582,88 @@ func (q *Queries) PaymentKeysMakePartitions(ctx context.Context, db DBTX, daysAh
 	return made, err
 }
 
+const PaymentKeysOfTransfers = `-- name: PaymentKeysOfTransfers :many
+SELECT k.user_id, k.idem_key, k.created_at, k.transfer_id, k.status
+  FROM (SELECT unnest($1::text[]) AS transfer_id, unnest($2::text[]) AS user_id, unnest($3::date[]) AS day) w
+       CROSS JOIN LATERAL (SELECT p.user_id, p.idem_key, p.created_at, p.transfer_id, p.status
+                             FROM payment_key p
+                            WHERE p.user_id = w.user_id AND p.day BETWEEN w.day - 1 AND w.day + 1 AND p.ledger_id = $4
+                              AND p.transfer_id = w.transfer_id
+                            LIMIT 1) k
+`
+
+type PaymentKeysOfTransfersParams struct {
+	TransferIds []string
+	UserIds     []string
+	Days        []pgtype.Date
+	LedgerID    int32
+}
+
+type PaymentKeysOfTransfersRow struct {
+	UserID     string
+	IdemKey    string
+	CreatedAt  time.Time
+	TransferID string
+	Status     int16
+}
+
+// The keys under which transfers were answered, as far as their window goes. A key is in the commit of its transfer, so it is among those that its user
+// had on that day.
+func (q *Queries) PaymentKeysOfTransfers(ctx context.Context, db DBTX, arg PaymentKeysOfTransfersParams) ([]PaymentKeysOfTransfersRow, error) {
+	rows, err := db.Query(ctx, PaymentKeysOfTransfers,
+		arg.TransferIds,
+		arg.UserIds,
+		arg.Days,
+		arg.LedgerID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentKeysOfTransfersRow
+	for rows.Next() {
+		var i PaymentKeysOfTransfersRow
+		if err := rows.Scan(
+			&i.UserID,
+			&i.IdemKey,
+			&i.CreatedAt,
+			&i.TransferID,
+			&i.Status,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const PaymentLedger = `-- name: PaymentLedger :many
+SELECT l.ledger_id FROM ledger l WHERE l.name = $1
+`
+
+func (q *Queries) PaymentLedger(ctx context.Context, db DBTX, name string) ([]int32, error) {
+	rows, err := db.Query(ctx, PaymentLedger, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int32
+	for rows.Next() {
+		var ledger_id int32
+		if err := rows.Scan(&ledger_id); err != nil {
+			return nil, err
+		}
+		items = append(items, ledger_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const PaymentResolutionInsert = `-- name: PaymentResolutionInsert :exec
 INSERT INTO payment_resolution (user_id, idem_key, fence, transfer_id, gateway_key, resolved_as, reason)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -548,4 +690,55 @@ func (q *Queries) PaymentResolutionInsert(ctx context.Context, db DBTX, arg Paym
 		arg.Reason,
 	)
 	return err
+}
+
+const PaymentResolutionsOfTransfers = `-- name: PaymentResolutionsOfTransfers :many
+SELECT r.user_id, r.idem_key, r.transfer_id, r.gateway_key, r.resolved_as, r.reason, r.resolved_at
+  FROM payment_resolution r
+ WHERE r.user_id = ANY ($1::text[]) AND r.transfer_id = ANY ($2::text[])
+ LIMIT $3
+`
+
+type PaymentResolutionsOfTransfersParams struct {
+	UserIds     []string
+	TransferIds []string
+	Most        int32
+}
+
+type PaymentResolutionsOfTransfersRow struct {
+	UserID     string
+	IdemKey    string
+	TransferID string
+	GatewayKey string
+	ResolvedAs string
+	Reason     string
+	ResolvedAt time.Time
+}
+
+func (q *Queries) PaymentResolutionsOfTransfers(ctx context.Context, db DBTX, arg PaymentResolutionsOfTransfersParams) ([]PaymentResolutionsOfTransfersRow, error) {
+	rows, err := db.Query(ctx, PaymentResolutionsOfTransfers, arg.UserIds, arg.TransferIds, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentResolutionsOfTransfersRow
+	for rows.Next() {
+		var i PaymentResolutionsOfTransfersRow
+		if err := rows.Scan(
+			&i.UserID,
+			&i.IdemKey,
+			&i.TransferID,
+			&i.GatewayKey,
+			&i.ResolvedAs,
+			&i.Reason,
+			&i.ResolvedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -96,6 +96,35 @@ func (q *Queries) RelayAdvance(ctx context.Context, db DBTX, arg RelayAdvancePar
 	return items, nil
 }
 
+const RelayCursorOf = `-- name: RelayCursorOf :many
+SELECT c.through, c.moved_at FROM relay_cursor c JOIN ledger l ON l.ledger_id = c.ledger_id WHERE l.name = $1
+`
+
+type RelayCursorOfRow struct {
+	Through int64
+	MovedAt time.Time
+}
+
+func (q *Queries) RelayCursorOf(ctx context.Context, db DBTX, ledger string) ([]RelayCursorOfRow, error) {
+	rows, err := db.Query(ctx, RelayCursorOf, ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RelayCursorOfRow
+	for rows.Next() {
+		var i RelayCursorOfRow
+		if err := rows.Scan(&i.Through, &i.MovedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const RelayCursors = `-- name: RelayCursors :many
 SELECT c.ledger_id, l.name, c.through, c.records, c.moved_at
   FROM relay_cursor c JOIN ledger l ON l.ledger_id = c.ledger_id
@@ -255,6 +284,52 @@ func (q *Queries) RelayParked(ctx context.Context, db DBTX, arg RelayParkedParam
 			&i.Sequence,
 			&i.Topic,
 			&i.Key,
+			&i.Type,
+			&i.Error,
+			&i.ParkedAt,
+			&i.Request,
+			&i.Reason,
+			&i.Outcome,
+			&i.SettledAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RelayParkedByID = `-- name: RelayParkedByID :many
+SELECT p.event_id, p.type, coalesce(p.error, '')::text AS error, p.parked_at, coalesce(p.request, '')::text AS request,
+       coalesce(p.reason, '')::text AS reason, coalesce(p.outcome, '')::text AS outcome, p.settled_at
+  FROM unnest($1::text[]) AS w (event_id) JOIN relay_parked p ON p.event_id = w.event_id
+`
+
+type RelayParkedByIDRow struct {
+	EventID   string
+	Type      string
+	Error     string
+	ParkedAt  time.Time
+	Request   string
+	Reason    string
+	Outcome   string
+	SettledAt *time.Time
+}
+
+func (q *Queries) RelayParkedByID(ctx context.Context, db DBTX, eventIds []string) ([]RelayParkedByIDRow, error) {
+	rows, err := db.Query(ctx, RelayParkedByID, eventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RelayParkedByIDRow
+	for rows.Next() {
+		var i RelayParkedByIDRow
+		if err := rows.Scan(
+			&i.EventID,
 			&i.Type,
 			&i.Error,
 			&i.ParkedAt,

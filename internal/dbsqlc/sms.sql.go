@@ -303,6 +303,70 @@ func (q *Queries) SMSNotSent(ctx context.Context, db DBTX, arg SMSNotSentParams)
 	return result.RowsAffected(), nil
 }
 
+const SMSOf = `-- name: SMSOf :many
+SELECT m.event_id, m.ledger, m.account, m.transfer_id, m.kind, m.phone, m.language, m.text, m.event_time, m.created_at, m.state, m.attempts,
+       m.next_attempt_at, m.sent_at, m.gateway_ref, m.last_error
+  FROM unnest($1::text[]) AS w (event_id) JOIN khata_sms.message m ON m.event_id = w.event_id
+ ORDER BY m.created_at, m.event_id
+`
+
+type SMSOfRow struct {
+	EventID       string
+	Ledger        string
+	Account       string
+	TransferID    string
+	Kind          string
+	Phone         string
+	Language      string
+	Text          string
+	EventTime     time.Time
+	CreatedAt     time.Time
+	State         string
+	Attempts      int32
+	NextAttemptAt time.Time
+	SentAt        *time.Time
+	GatewayRef    string
+	LastError     string
+}
+
+// The messages about some events.
+func (q *Queries) SMSOf(ctx context.Context, db DBTX, eventIds []string) ([]SMSOfRow, error) {
+	rows, err := db.Query(ctx, SMSOf, eventIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SMSOfRow
+	for rows.Next() {
+		var i SMSOfRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.Ledger,
+			&i.Account,
+			&i.TransferID,
+			&i.Kind,
+			&i.Phone,
+			&i.Language,
+			&i.Text,
+			&i.EventTime,
+			&i.CreatedAt,
+			&i.State,
+			&i.Attempts,
+			&i.NextAttemptAt,
+			&i.SentAt,
+			&i.GatewayRef,
+			&i.LastError,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const SMSQueue = `-- name: SMSQueue :execrows
 INSERT INTO khata_sms.message (event_id, ledger, account, transfer_id, kind, phone, language, text, event_time, fresh_from)
 SELECT n.event_id, n.ledger, n.account, n.transfer_id, n.kind, n.phone, n.language, n.text, n.event_time, n.event_time

@@ -143,6 +143,27 @@ func List(ctx context.Context, pool *pgxpool.Pool, f Filter) ([]Flagged, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list flagged transfers: %w", err)
 	}
+	return flaggedList(rows)
+}
+
+// FlaggedOf lists what is flagged of some transfers of a ledger, settled or not.
+func FlaggedOf(ctx context.Context, pool *pgxpool.Pool, name ledger.Name, ids []ledger.TransferID) ([]Flagged, error) {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	found, err := dbsqlc.New().FraudFlaggedOf(ctx, pool, dbsqlc.FraudFlaggedOfParams{Ledger: string(name.Or()), TransferIds: texts})
+	if err != nil {
+		return nil, fmt.Errorf("look for flagged transfers: %w", err)
+	}
+	rows := make([]dbsqlc.FraudFlaggedRow, len(found))
+	for i, r := range found {
+		rows[i] = dbsqlc.FraudFlaggedRow(r)
+	}
+	return flaggedList(rows)
+}
+
+func flaggedList(rows []dbsqlc.FraudFlaggedRow) ([]Flagged, error) {
 	var list []Flagged
 	for _, r := range rows {
 		out := Flagged{

@@ -520,13 +520,16 @@ func TestEdge_Kept(t *testing.T) {
 	}
 	for _, origin := range []reply{s.pay(t, "a-payment-that-is-refused", "5000"), first} { // of a refusal, and of a refund
 		body := strings.Replace(part, "TXN", strings.TrimPrefix(origin.location, "/v1/transfers/"), 1)
-		if r := s.ask(t, "support", "POST", "/v1/refunds", body, "Idempotency-Key", "a-refund-that-can-never-be"); r.status != 422 || r.code() != "WRONG_ORIGIN" ||
+		if r := s.ask(t, "service", "POST", "/v1/refunds", body, "Idempotency-Key", "a-refund-that-can-never-be"); r.status != 422 || r.code() != "WRONG_ORIGIN" ||
 			r.location != "" || !strings.Contains(r.body, `"field":"transfer_id"`) || strings.Contains(r.body, "khata:TXN") {
 			t.Errorf("%+v", r)
 		}
 	}
-	if r := s.ask(t, "support", "POST", "/v1/refunds", strings.Replace(part, "TXN", number, 1), "Idempotency-Key", "a-refund-by-support"); r.status != 422 {
-		t.Errorf("by support: %v", r)
+	// Nothing is left of it. Support has a desk for refunds, and not this.
+	for who, want := range map[string]int{"service": 422, "support": 403} {
+		if r := s.ask(t, who, "POST", "/v1/refunds", strings.Replace(part, "TXN", number, 1), "Idempotency-Key", "a-refund-by-another"); r.status != want {
+			t.Errorf("by %s: %v", who, r)
+		}
 	}
 	// 64
 	if r := s.pay(t, "a-payment-given-back", "2"); !r.sameAs(paid) || r.replayed != "true" {

@@ -32,7 +32,7 @@ type Principal struct {
 	Name string
 	// Owns reports whether a wallet is the caller's own: to pay from, and to look at.
 	Owns func(ledger.AccountID) bool
-	// Support may look at all payments and wallets, and refund any payment.
+	// Support may look at all payments and wallets. It refunds at a desk of its own, where another person has to agree, and not here.
 	Support bool
 }
 
@@ -131,12 +131,12 @@ func (a *API) postTransfer(w http.ResponseWriter, r *http.Request, who Principal
 func (a *API) postRefund(w http.ResponseWriter, r *http.Request, who Principal) error {
 	var c refundCommand
 	return a.pay(w, r, who, "/v1/refunds", &c, func(ctx context.Context) error {
-		// Whoever has got the money may give it back, and support may have it given back.
+		// Whoever has got the money may give it back.
 		original, _, err := a.find(ctx, who, number(c.TransferID))
 		if err != nil {
 			return err
 		}
-		if !who.Support && !a.ownsSide(who, original, ledger.Credit) {
+		if !a.ownsSide(who, original, ledger.Credit) {
 			return denied()
 		}
 		return notFromACard(original)

@@ -11,7 +11,7 @@ import (
 const sandboxToken = "sandbox-"
 
 // Sandbox tells who calls by a token that anybody can make up: "sandbox-shimul" is Shimul, whose wallet is wallet:shimul and whatever
-// begins with "wallet:shimul:"; "sandbox-support" is support. It is for trying things out on one machine.
+// begins with "wallet:shimul:"; "sandbox-support" may look at everything. It is for trying things out on one machine.
 func Sandbox(r *http.Request) (Principal, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+sandboxToken)
 	if !ok || token == "" || strings.ContainsAny(token, ": \t") {

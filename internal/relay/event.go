@@ -53,7 +53,10 @@ var transferFacts = map[ledger.Kind]string{
 	ledger.Expiry: "transfer.expired", ledger.Refund: "transfer.refunded", ledger.Reversal: "transfer.reversed",
 }
 
-var transferKinds = wire.Invert(wire.TransferKinds)
+var (
+	transferKinds = wire.Invert(wire.TransferKinds)
+	refundReasons = wire.Invert(wire.RefundReasons)
+)
 
 const (
 	factRefused = "transfer.refused"
@@ -134,6 +137,9 @@ func movement(name ledger.Name, record *ledger.Transfer, movements []ledger.Move
 	}
 	payer, payee := record.Parties()
 	out.Payer, out.Payee = string(payer), string(payee)
+	if record.Terms != nil {
+		out.RefundReason = refundReasons[record.Terms.Reason]
+	}
 	return out
 }
 

@@ -319,3 +319,52 @@ func TestEvents_Largest(t *testing.T) {
 		t.Errorf("the largest event has %d bytes", largest)
 	}
 }
+
+// Why money goes back, the movements of a refund say, and those of nothing else.
+func TestEvents_RefundReason(t *testing.T) {
+	t.Parallel()
+	refunds := 0
+	for _, r := range samples() {
+		for _, e := range testTopics.appendEvents(nil, "main", r) {
+			var m khatav1.AccountMovement
+			if e.fact != factMoved {
+				continue
+			}
+			if err := proto.Unmarshal(e.record.Value, &m); err != nil {
+				t.Fatal(err)
+			}
+			want := khatav1.RefundReason_REFUND_REASON_UNSPECIFIED
+			if m.Kind == khatav1.TransferKind_TRANSFER_KIND_REFUND {
+				refunds++
+				want = khatav1.RefundReason_REFUND_REASON_DUPLICATE
+			}
+			if m.RefundReason != want {
+				t.Errorf("a movement of %s has the reason %s", m.TransferId, m.RefundReason)
+			}
+		}
+	}
+	if refunds != 2 {
+		t.Errorf("%d movements of a refund", refunds)
+	}
+}
+
+// The ids by which the events of a transfer are looked up are those under which they are published.
+func TestEventIDsOf(t *testing.T) {
+	t.Parallel()
+	for _, r := range samples() {
+		if r.Transfer == nil {
+			continue
+		}
+		var want []string
+		for _, e := range testTopics.appendEvents(nil, "main", r) {
+			want = append(want, e.id+" "+e.typeName())
+		}
+		var got []string
+		for _, e := range eventsOf("main", r.Transfer) {
+			got = append(got, e.ID+" "+e.Type)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-published +looked up):\n%s", r.Transfer.ID, diff)
+		}
+	}
+}

@@ -100,6 +100,9 @@ func readMovement(e inbox.Event) (draft, error) {
 	if d.kind, err = kindOf(m.Kind, sign); err != nil {
 		return draft{}, err
 	}
+	if d.kind == returned && ourMistake[m.RefundReason] {
+		d.kind = apologised
+	}
 	d.with = m.Payer
 	if d.kind == sent {
 		d.with = m.Payee
@@ -114,6 +117,11 @@ func readMovement(e inbox.Event) (draft, error) {
 		d.kind = ""
 	}
 	return d, nil
+}
+
+// ourMistake are the reasons of refunds for which whoever is paid back has to hear that we are sorry. Of the others nobody knows whose fault it was.
+var ourMistake = map[khatav1.RefundReason]bool{
+	khatav1.RefundReason_REFUND_REASON_DUPLICATE: true, khatav1.RefundReason_REFUND_REASON_TECHNICAL_ERROR: true,
 }
 
 // validParty checks an account that need not be named.

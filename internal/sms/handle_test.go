@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/khata-ledger/khata/ledger/inbox"
 	khatav1 "github.com/khata-ledger/khata/proto/khata/v1"
@@ -46,6 +47,39 @@ func TestHandler_Kinds(t *testing.T) {
 			b.people(t)
 			b.mustHandle(t, moves("TXN-1", kind, "wallet:shimul", "wallet:tithi", "500.00", 10)...)
 			b.wantTexts(t, want...)
+		})
+	}
+}
+
+// A refund of what was our mistake comes with an apology, once, in the language of who is paid back.
+func TestHandler_Apology(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[khatav1.RefundReason]string{
+		khatav1.RefundReason_REFUND_REASON_DUPLICATE:       "+8801711000012 Sorry for our mistake: ৳500.00 returned to you by Shimul",
+		khatav1.RefundReason_REFUND_REASON_TECHNICAL_ERROR: "+8801711000012 Sorry for our mistake: ৳500.00 returned to you by Shimul",
+		khatav1.RefundReason_REFUND_REASON_GOODWILL:        "+8801711000012 ৳500.00 returned to you by Shimul",
+		khatav1.RefundReason_REFUND_REASON_UNSPECIFIED:     "+8801711000012 ৳500.00 returned to you by Shimul",
+		99: "+8801711000012 ৳500.00 returned to you by Shimul",
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.people(t)
+			list := moves("REF-1", khatav1.TransferKind_TRANSFER_KIND_REFUND, "wallet:shimul", "wallet:tithi", "500.00", 10)
+			for i := range list {
+				var m khatav1.AccountMovement
+				if err := proto.Unmarshal(list[i].Data, &m); err != nil {
+					t.Fatal(err)
+				}
+				m.RefundReason = reason
+				var err error
+				if list[i].Data, err = proto.Marshal(&m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.mustHandle(t, list...)
+			b.mustHandle(t, list...)
+			b.wantTexts(t, want)
 		})
 	}
 }

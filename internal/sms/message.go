@@ -104,6 +104,23 @@ func List(ctx context.Context, pool *pgxpool.Pool, which Selection) ([]Entry, er
 	if err != nil {
 		return nil, fmt.Errorf("list the messages: %w", err)
 	}
+	return entries(rows), nil
+}
+
+// Of returns the messages about some events, the oldest first.
+func Of(ctx context.Context, pool *pgxpool.Pool, eventIDs []string) ([]Entry, error) {
+	found, err := queries.SMSOf(ctx, pool, eventIDs)
+	if err != nil {
+		return nil, fmt.Errorf("look for messages: %w", err)
+	}
+	rows := make([]dbsqlc.SMSListRow, len(found))
+	for i, row := range found {
+		rows[i] = dbsqlc.SMSListRow(row)
+	}
+	return entries(rows), nil
+}
+
+func entries(rows []dbsqlc.SMSListRow) []Entry {
 	list := make([]Entry, len(rows))
 	for i, row := range rows {
 		list[i] = Entry{
@@ -120,7 +137,7 @@ func List(ctx context.Context, pool *pgxpool.Pool, which Selection) ([]Entry, er
 			list[i].SentAt = &at
 		}
 	}
-	return list, nil
+	return list
 }
 
 // Retry has failed and expired messages tried again, under the same key, and returns how many there were. Their age is counted from now on.

@@ -29,6 +29,8 @@ const (
 	received kind = "received"
 	sent     kind = "sent"
 	returned kind = "returned"
+	// apologised is returned, because of a mistake of ours.
+	apologised kind = "apologised"
 )
 
 const (
@@ -80,6 +82,12 @@ var phrasings = map[Language]phrasing{
 				func(name, amount string) string { return amount + " returned to you by " + name },
 				func(amount string) string { return amount + " returned to you" },
 			},
+			apologised: {
+				func(name, amount string) string {
+					return "Sorry for our mistake: " + amount + " returned to you by " + name
+				},
+				func(amount string) string { return "Sorry for our mistake: " + amount + " returned to you" },
+			},
 		},
 		months:    [12]string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"},
 		reference: "Ref ", stop: ".",
@@ -105,6 +113,14 @@ var phrasings = map[Language]phrasing{
 				},
 				func(amount string) string { return amount + " ফেরত পেয়েছেন" },
 			},
+			apologised: {
+				func(name, amount string) string {
+					return "আমাদের ভুলের জন্য দুঃখিত: " + name + " আপনাকে " + amount + " ফেরত দিয়েছেন"
+				},
+				func(amount string) string {
+					return "আমাদের ভুলের জন্য দুঃখিত: " + amount + " ফেরত পেয়েছেন"
+				},
+			},
 		},
 		months:    [12]string{"জানু", "ফেব্রু", "মার্চ", "এপ্রিল", "মে", "জুন", "জুলাই", "আগস্ট", "সেপ্টে", "অক্টো", "নভে", "ডিসে"},
 		reference: "রেফ ", stop: "।", digits: []rune("০১২৩৪৫৬৭৮৯"),
@@ -123,8 +139,14 @@ func (n notice) text(language Language, zone *time.Location) string {
 			return t.named(name, amount) + tail
 		}
 	}
-	// The longest amount, currency and reference that there are fit in by themselves.
-	return t.alone(amount) + tail
+	text := t.alone(amount) + tail
+	if n.kind == apologised && utf8.RuneCountInString(text) > maxText {
+		// What comes back and of what is more to the point than an apology.
+		n.kind = returned
+		return n.text(language, zone)
+	}
+	// Otherwise the longest amount, currency and reference that there are fit in by themselves.
+	return text
 }
 
 // tail is the reference and the time.

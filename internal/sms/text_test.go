@@ -45,6 +45,22 @@ func TestNotice_Text(t *testing.T) {
 			"Aarong আপনাকে ৳২০.৫০ ফেরত দিয়েছেন। রেফ REF-7, ৩০ নভে ২০২৬ ১৫:০৪।",
 		},
 		{
+			"apologised", notice{apologised, "20.50", "BDT", "Aarong", "khata:refund:JIJEIT6TZXQWT5FKRO3O755UHA", at},
+			"Sorry for our mistake: ৳20.50 returned to you by Aarong. Ref refund:JIJEIT6TZXQWT5FKRO3O755UHA, 30 Nov 2026 15:04.",
+			"আমাদের ভুলের জন্য দুঃখিত: Aarong আপনাকে ৳২০.৫০ ফেরত দিয়েছেন। রেফ refund:JIJEIT6TZXQWT5FKRO3O755UHA, ৩০ নভে ২০২৬ ১৫:০৪।",
+		},
+		{
+			"apologised by nobody", notice{apologised, "20.50", "BDT", "", "REF-7", at},
+			"Sorry for our mistake: ৳20.50 returned to you. Ref REF-7, 30 Nov 2026 15:04.",
+			"আমাদের ভুলের জন্য দুঃখিত: ৳২০.৫০ ফেরত পেয়েছেন। রেফ REF-7, ৩০ নভে ২০২৬ ১৫:০৪।",
+		},
+		{
+			"the apology gives way to the amount",
+			notice{apologised, "12345678901234567890.123456789012345678", "LONG_CURRENCY_16", strings.Repeat("N", 40), strings.Repeat("x", 40), at},
+			"LONG_CURRENCY_16 1,23,45,67,89,01,23,45,67,890.123456789012345678 returned to you by NNNNNNNN…. Ref " + strings.Repeat("x", 40) + ", 30 Nov 2026 15:04.",
+			"NNNNNN… আপনাকে LONG_CURRENCY_16 ১,২৩,৪৫,৬৭,৮৯,০১,২৩,৪৫,৬৭,৮৯০.১২৩৪৫৬৭৮৯০১২৩৪৫৬৭৮ ফেরত দিয়েছেন। রেফ " + strings.Repeat("x", 40) + ", ৩০ নভে ২০২৬ ১৫:০৪।",
+		},
+		{
 			"a payment of the payment API", notice{sent, "5.00", "BDT", "", "khata:TXN-JIJEIT6TZXQWT5FKRO3O755UHA", at},
 			"৳5.00 sent. Ref TXN-JIJEIT6TZXQWT5FKRO3O755UHA, 30 Nov 2026 15:04.", "৳৫.০০ পাঠিয়েছেন। রেফ TXN-JIJEIT6TZXQWT5FKRO3O755UHA, ৩০ নভে ২০২৬ ১৫:০৪।",
 		},

@@ -162,8 +162,10 @@ type AccountMovement struct {
 	// The accounts of the first debit and of the first credit of the transfer: between people's accounts, who pays and who is paid. Of a
 	// transfer's movements exactly one is of its payer, so a consumer that wants each transfer once takes that. Events from before
 	// these fields have neither.
-	Payer         string `protobuf:"bytes,17,opt,name=payer" json:"payer,omitempty"`
-	Payee         string `protobuf:"bytes,18,opt,name=payee" json:"payee,omitempty"`
+	Payer string `protobuf:"bytes,17,opt,name=payer" json:"payer,omitempty"`
+	Payee string `protobuf:"bytes,18,opt,name=payee" json:"payee,omitempty"`
+	// Why money goes back, of a refund; unspecified of everything else, and in events from before this field.
+	RefundReason  RefundReason `protobuf:"varint,19,opt,name=refund_reason,json=refundReason,enum=khata.v1.RefundReason" json:"refund_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +326,13 @@ func (x *AccountMovement) GetPayee() string {
 	return ""
 }
 
+func (x *AccountMovement) GetRefundReason() RefundReason {
+	if x != nil {
+		return x.RefundReason
+	}
+	return RefundReason_REFUND_REASON_UNSPECIFIED
+}
+
 // The data of khata.account.opened.v1, .updated, .frozen, .unfrozen and .closed: an account was created or changed.
 type AccountEvent struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -402,7 +411,7 @@ const file_khata_v1_events_proto_rawDesc = "" +
 	"\n" +
 	"\x15khata/v1/events.proto\x12\bkhata.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15khata/v1/ledger.proto\"?\n" +
 	"\rTransferEvent\x12.\n" +
-	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\"\xf0\x04\n" +
+	"\btransfer\x18\x01 \x01(\v2\x12.khata.v1.TransferR\btransfer\"\xad\x05\n" +
 	"\x0fAccountMovement\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1a\n" +
@@ -423,7 +432,8 @@ const file_khata_v1_events_proto_rawDesc = "" +
 	"\x0ecounterparties\x18\x0f \x03(\tR\x0ecounterparties\x12/\n" +
 	"\x13more_counterparties\x18\x10 \x01(\bR\x12moreCounterparties\x12\x14\n" +
 	"\x05payer\x18\x11 \x01(\tR\x05payer\x12\x14\n" +
-	"\x05payee\x18\x12 \x01(\tR\x05payee\"\x85\x01\n" +
+	"\x05payee\x18\x12 \x01(\tR\x05payee\x12;\n" +
+	"\rrefund_reason\x18\x13 \x01(\x0e2\x16.khata.v1.RefundReasonR\frefundReason\"\x85\x01\n" +
 	"\fAccountEvent\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12+\n" +
 	"\aaccount\x18\x02 \x01(\v2\x11.khata.v1.AccountR\aaccount\x12\x18\n" +
@@ -461,7 +471,8 @@ var file_khata_v1_events_proto_goTypes = []any{
 	(*Transfer)(nil),              // 4: khata.v1.Transfer
 	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 	(*Entry)(nil),                 // 6: khata.v1.Entry
-	(*Account)(nil),               // 7: khata.v1.Account
+	(RefundReason)(0),             // 7: khata.v1.RefundReason
+	(*Account)(nil),               // 8: khata.v1.Account
 }
 var file_khata_v1_events_proto_depIdxs = []int32{
 	4, // 0: khata.v1.TransferEvent.transfer:type_name -> khata.v1.Transfer
@@ -469,12 +480,13 @@ var file_khata_v1_events_proto_depIdxs = []int32{
 	5, // 2: khata.v1.AccountMovement.posted_at:type_name -> google.protobuf.Timestamp
 	5, // 3: khata.v1.AccountMovement.effective_at:type_name -> google.protobuf.Timestamp
 	6, // 4: khata.v1.AccountMovement.entries:type_name -> khata.v1.Entry
-	7, // 5: khata.v1.AccountEvent.account:type_name -> khata.v1.Account
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7, // 5: khata.v1.AccountMovement.refund_reason:type_name -> khata.v1.RefundReason
+	8, // 6: khata.v1.AccountEvent.account:type_name -> khata.v1.Account
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_khata_v1_events_proto_init() }
