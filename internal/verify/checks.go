@@ -45,7 +45,10 @@ var schemaChecks = []check{
 			                'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold', 'period_change', 'statement',
 			                'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line', 'reconcile_match',
 			                'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result',
-			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq', 'reconcile_sequence')`,
+			                'audit_event', 'support_limit', 'support_refund_request', 'support_refund_decision', 'support_refund_outcome',
+			                'suspect_group', 'suspect_member', 'suspect_decision',
+			                'journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq', 'reconcile_sequence', 'audit_event_audit_no_seq',
+			                'support_refund_request_request_no_seq', 'suspect_sequence')`,
 		says: "khata_service can add to the journal and no more, and nobody else is granted to change it.",
 	},
 	{
@@ -144,6 +147,10 @@ var bookChecks = []check{
 	{
 		name: "reconcile", of: "lines and items", count: `SELECT (SELECT count(*) FROM bank_line) + (SELECT count(*) FROM reconcile_item)`,
 		says: "Each line of a bank counts once, up to the balance of its statement, and no more is matched of a line or an entry than there is.",
+	},
+	{
+		name: "support", of: "requests", count: `SELECT count(*) FROM support_refund_request`,
+		says: "Each refund by people is what was asked for, by one within the limit or approved by another in time, and in the audit.",
 	},
 	{
 		name: "published", of: "ledgers", count: `SELECT count(*) FROM relay_cursor`,

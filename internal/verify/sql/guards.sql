@@ -6,7 +6,9 @@ WITH journal AS (
        AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
                        'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
                        'period_change', 'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line',
-                       'reconcile_match', 'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result'))
+                       'reconcile_match', 'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result',
+                       'audit_event', 'support_limit', 'support_refund_request', 'support_refund_decision', 'support_refund_outcome',
+                       'suspect_group', 'suspect_member', 'suspect_decision'))
 SELECT 'table ' || name,
        format('kind %s, persistence %s, row security %s', relkind, relpersistence, relrowsecurity OR relforcerowsecurity)
   FROM journal
@@ -53,15 +55,16 @@ SELECT 'function ' || p.oid::regprocedure,
  WHERE p.pronamespace = 'public'::regnamespace
    AND (p.prorettype = 'trigger'::regtype
         -- What these and the balances rest on.
-        OR p.proname IN ('balance_through', 'hand_takes_gate', 'held_through', 'moves', 'next_marks', 'sampled', 'stretches_around', 'terms_readable',
-                      'transfer_fault', 'transfer_kind_fault', 'transfers_per_mark'))
+        OR p.proname IN ('balance_through', 'hand_takes_gate', 'held_through', 'moves', 'next_marks', 'sampled', 'stretches_around', 'support_made_alone',
+                      'support_maker_lock', 'support_person', 'terms_readable', 'transfer_fault', 'transfer_kind_fault', 'transfers_per_mark'))
 UNION ALL
 SELECT 'sequence ' || c.relname,
        format('%s FROM %s BY %s MIN %s MAX %s CACHE %s%s, persistence %s', format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement,
               s.seqmin, s.seqmax, s.seqcache, CASE WHEN s.seqcycle THEN ' CYCLE' END, c.relpersistence)
   FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
  WHERE c.relnamespace = 'public'::regnamespace
-   AND c.relname IN ('journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq', 'reconcile_sequence')
+   AND c.relname IN ('journal_sequence', 'account_account_no_seq', 'ledger_ledger_id_seq', 'reconcile_sequence', 'audit_event_audit_no_seq',
+                     'support_refund_request_request_no_seq', 'suspect_sequence')
 -- None of these is of the migrations.
 UNION ALL
 SELECT format('child %s.%s', j.name, h.inhrelid::regclass), 'its rows are read as rows of ' || j.name
