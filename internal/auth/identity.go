@@ -19,12 +19,14 @@ const (
 	Service
 	// User is a person with a JWT, who owns wallets.
 	User
+	// Person is one who keeps the books, and has signed in to the console with an identity provider.
+	Person
 )
 
 // Identity is who is calling.
 type Identity struct {
 	// Name is what is recorded in the transfers that this caller posts, and what their retries are recognised by: the name of
-	// the token, which outlives its secrets, or "user:" and the subject.
+	// the token, which outlives its secrets, or "user:" and the subject, or for a Person "oidc:" and what the provider calls them.
 	Name string
 	Kind Kind
 	// Grants has the roles. A user has none.

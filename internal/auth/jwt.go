@@ -107,27 +107,39 @@ func (v *verifier) verify(ctx context.Context, text string) (*Identity, error) {
 	return v.user(standard.Subject, all)
 }
 
-// genuine reads the claims of a token whose signature verifies. A key that is not known makes the keys be read again, but not
-// within a moment of the last time.
+// genuine reads the claims of a token whose signature verifies.
 func (v *verifier) genuine(ctx context.Context, token *jwt.JSONWebToken, claims ...any) error {
+	is, err := verifyBy(ctx, v.keys, func(keys []key) []key { return keys }, v.fresh, token, claims...)
+	if err != nil {
+		return unavailable(ctx, "the keys of user tokens cannot be read", err)
+	}
+	if !is {
+		return forged()
+	}
+	return nil
+}
+
+// verifyBy reports whether one of the keys in what is cached has signed a token, and then reads its claims. A key that is not known makes the
+// keys be read again, but not within a moment of the last time.
+func verifyBy[T any](ctx context.Context, from *cached[T], keysOf func(T) []key, fresh time.Duration, token *jwt.JSONWebToken, claims ...any) (bool, error) {
 	header := token.Headers[0]
 	fits := func(k key) bool {
 		return k.algorithm == jose.SignatureAlgorithm(header.Algorithm) && (k.id == header.KeyID || k.id == "" || header.KeyID == "")
 	}
 	asked := time.Now()
-	keys, asOf, err := v.keys.get(ctx, v.fresh, keysLimit)
-	if err == nil && !slices.ContainsFunc(keys, fits) && asked.Sub(asOf) > keysPause {
-		keys, _, err = v.keys.since(ctx, asked)
+	known, asOf, err := from.get(ctx, fresh, keysLimit)
+	if err == nil && !slices.ContainsFunc(keysOf(known), fits) && asked.Sub(asOf) > keysPause {
+		known, _, err = from.since(ctx, asked)
 	}
 	if err != nil {
-		return unavailable(ctx, "the keys of user tokens cannot be read", err)
+		return false, err
 	}
-	for _, k := range keys {
+	for _, k := range keysOf(known) {
 		if fits(k) && token.Claims(k.public, claims...) == nil {
-			return nil
+			return true, nil
 		}
 	}
-	return forged()
+	return false, nil
 }
 
 // user makes the identity of a subject.

@@ -35,8 +35,9 @@ const (
 	// fileFresh and urlFresh are after how long keys in use are read again, so that one that was taken out is forgotten.
 	fileFresh, urlFresh = 5 * time.Second, 5 * time.Minute
 	// keysLimit is for how long keys are believed whose source cannot be read.
-	keysLimit  = time.Hour
-	maxKeySet  = 1 << 20
+	keysLimit = time.Hour
+	// maxAnswer is the most bytes that are read of anything that a provider answers.
+	maxAnswer  = 1 << 20
 	maxKeys    = 100
 	minRSABits = 2048
 )
@@ -62,13 +63,18 @@ func keySource(where string) (load func(context.Context) ([]key, error), remote 
 	if !fetchable(at) {
 		return nil, false, fmt.Errorf("the URL of the keys is %s: want https, or whoever is on the way chooses the keys", where)
 	}
-	client := &http.Client{Timeout: loadPatience, CheckRedirect: func(req *http.Request, via []*http.Request) error {
-		if !fetchable(req.URL) || len(via) > 3 {
+	client := fetchingClient()
+	return func(ctx context.Context) ([]key, error) { return fetchKeys(ctx, client, where) }, true, nil
+}
+
+// fetchingClient fetches what a provider publishes, and follows it nowhere that is not fetchable.
+func fetchingClient() *http.Client {
+	return &http.Client{Timeout: loadPatience, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		if !fetchableFrom(via[0].URL, req.URL) || len(via) > 3 {
 			return fmt.Errorf("redirected to %s", req.URL)
 		}
 		return nil
 	}}
-	return func(ctx context.Context) ([]key, error) { return fetchKeys(ctx, client, where) }, true, nil
 }
 
 // fetchable reports whether keys may be fetched from a URL: over TLS, or without leaving this machine.
@@ -77,7 +83,21 @@ func fetchable(at *url.URL) bool {
 	return at.Scheme == "https" || at.Scheme == "http" && ip != nil && ip.IsLoopback()
 }
 
+// fetchableFrom reports whether what a provider names may be fetched. One that is elsewhere has nothing to say about what is on this machine, where many
+// a service believes whoever comes from it.
+func fetchableFrom(provider, at *url.URL) bool {
+	return fetchable(at) && (at.Scheme == "https" || provider.Scheme != "https")
+}
+
 func fetchKeys(ctx context.Context, client *http.Client, where string) ([]key, error) {
+	text, err := fetch(ctx, client, where)
+	if err != nil {
+		return nil, err
+	}
+	return parseKeys(text)
+}
+
+func fetch(ctx context.Context, client *http.Client, where string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
 	if err != nil {
 		return nil, err
@@ -90,11 +110,20 @@ func fetchKeys(ctx context.Context, client *http.Client, where string) ([]key, e
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answers %s", where, resp.Status)
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySet))
+	text, err := readAnswer(resp.Body)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	return parseKeys(text)
+	return text, nil
+}
+
+// readAnswer reads all of an answer, which is no endless one.
+func readAnswer(body io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	if err == nil && len(text) > maxAnswer {
+		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+	}
+	return text, err
 }
 
 // parseKeys reads PEM blocks or a JWK set. Keys of a set that are for something else are left out.

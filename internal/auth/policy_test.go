@@ -26,6 +26,7 @@ func TestAllow(t *testing.T) {
 		return &auth.Identity{Name: "x", Kind: auth.Service, Grants: g}
 	}
 	const get, post, list = "/khata.v1.LedgerService/GetAccount", "/khata.v1.LedgerService/PostTransfer", "/khata.v1.LedgerService/ListLedgers"
+	const desk = "/khata.v1.SupportService/"
 	for name, c := range map[string]struct {
 		id      *auth.Identity
 		request auth.Request
@@ -44,9 +45,14 @@ func TestAllow(t *testing.T) {
 		"balances without reading":           {id("main:poster"), auth.Request{Method: post, Ledger: "main", Balances: true}, false},
 		"balances with reading elsewhere":    {id("main:poster", "shop:reader"), auth.Request{Method: post, Ledger: "main", Balances: true}, false},
 		"balances with reading":              {id("main:poster", "main:finance"), auth.Request{Method: post, Ledger: "main", Balances: true}, true},
-		"a refund by support":                {id("main:support"), auth.Request{Method: post, Ledger: "main", OnlyRefunds: true, Balances: true}, true},
-		"more than refunds by support":       {id("main:support"), auth.Request{Method: post, Ledger: "main"}, false},
-		"a refund by others":                 {id("main:finance", "main:admin", "main:approver", "main:reader"), auth.Request{Method: post, Ledger: "main", OnlyRefunds: true}, false},
+		"to post, by those who do not":       {id("main:support", "main:finance", "main:admin", "main:approver", "main:reader"), auth.Request{Method: post, Ledger: "main"}, false},
+		"a refund, around the desk":          {id("main:support", "main:approver", "main:admin"), auth.Request{Method: "POST /v1/refunds", Ledger: "main"}, false},
+		"a refund at the desk":               {id("main:support"), auth.Request{Method: desk + "RequestRefund", Ledger: "main"}, true},
+		"a refund at the desk, by others":    {id("main:poster", "main:finance", "main:approver", "main:reader", "main:admin"), auth.Request{Method: desk + "RequestRefund", Ledger: "main"}, false},
+		"to decide, by an approver":          {id("main:approver"), auth.Request{Method: desk + "DecideRefund", Ledger: "main"}, true},
+		"to decide, by an admin":             {id("main:admin"), auth.Request{Method: desk + "DecideRefund", Ledger: "main"}, false},
+		"a limit by support":                 {id("main:support", "main:finance"), auth.Request{Method: desk + "SetRefundLimit", Ledger: "main"}, false},
+		"the audit by support":               {id("main:support", "main:approver"), auth.Request{Method: desk + "ListAuditEvents", Ledger: "main"}, false},
 		"somewhere":                          {id("shop:approver"), auth.Request{Method: list}, true},
 		"nowhere":                            {&auth.Identity{Name: "user:x", Kind: auth.User}, auth.Request{Method: list}, false},
 		"a user":                             {&auth.Identity{Name: "user:x", Kind: auth.User, Grants: auth.Grants{"*": auth.AnyRole}}, auth.Request{Method: get}, false},
@@ -103,20 +109,17 @@ func table() string {
 			fmt.Fprintf(&out, "| `%s` | anyone |%s\n", name, strings.Repeat(" |", len(roles)-1))
 			continue
 		case rule.Scope == auth.Somewhere:
-			note = " ³"
-		case rule.Scope == auth.Everywhere:
-			note = " ⁴"
-		case rule.Balances != 0:
 			note = " ²"
+		case rule.Scope == auth.Everywhere:
+			note = " ³"
+		case rule.Balances != 0:
+			note = " ¹"
 		}
 		fmt.Fprintf(&out, "| `%s`%s |", name, note)
 		for i := range roles {
-			switch role := auth.Roles(1) << i; {
-			case rule.Roles&role != 0:
+			if rule.Roles&(auth.Roles(1)<<i) != 0 {
 				out.WriteString(" yes |")
-			case rule.Refunds&role != 0:
-				out.WriteString(" yes ¹ |")
-			default:
+			} else {
 				out.WriteString(" |")
 			}
 		}

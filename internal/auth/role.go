@@ -21,9 +21,9 @@ const (
 	Reader
 	// Finance reads, issues statements and closes periods.
 	Finance
-	// Support reads and refunds.
+	// Support reads, and asks for refunds at the support desk.
 	Support
-	// Approver reads what it is asked to approve.
+	// Approver reads, and decides about refunds that others ask for.
 	Approver
 	// Admin reads, makes ledgers, currencies and accounts, changes accounts, and reopens periods. It moves no money.
 	Admin

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"net/url"
 	"strings"
 	"time"
 
@@ -27,28 +28,34 @@ const (
 
 // Persona is somebody whom a visitor of the console can be on a server that asks nobody who they are, to see what each role may do.
 type Persona struct {
-	// Name is on a button. What is recorded of it is "local:" and the name in small letters.
+	// Name is on a button. What is recorded of it is "local:" and the name in small letters, with hyphens for spaces.
 	Name   string
 	Grants Grants
 }
 
-// Personas gives one for each role that the console has pages for.
+// Personas gives one for each role that the console has pages for, and a second one for support, where some things take two people.
 func Personas() []Persona {
 	all := func(roles Roles) Grants { return Grants{AllLedgers: roles} }
-	return []Persona{{"Finance", all(Finance)}, {"Admin", all(Admin)}, {"Support", all(Support)}, {"Reader", all(Reader)}}
+	return []Persona{{"Finance", all(Finance)}, {"Admin", all(Admin)}, {"Support", all(Support)}, {"Support 2", all(Support)}, {"Reader", all(Reader)}}
 }
 
+// Login is the name as machines write it.
+func (p Persona) Login() string { return strings.ReplaceAll(strings.ToLower(p.Name), " ", "-") }
+
 func (p Persona) identity() *Identity {
-	return &Identity{Name: "local:" + strings.ToLower(p.Name), Kind: Local, Grants: p.Grants}
+	return &Identity{Name: "local:" + p.Login(), Kind: Local, Grants: p.Grants}
 }
 
 // SessionsConfig is how to know who is signed in.
 type SessionsConfig struct {
 	// Pool keeps the sessions. One connection is enough. Required.
 	Pool *pgxpool.Pool
-	// Callers knows tokens; nil asks nobody who they are, and visitors are one of the Personas.
+	// Callers knows tokens; nil asks nobody who they are, and visitors are one of the Personas, or whom a sandbox's Provider lets them be.
 	Callers *Authenticator
-	// Personas can be picked where Callers is nil; nil is those of Personas().
+	// Provider is the identity provider that people can sign in with; nil is none. NoTokens has them sign in with nothing else.
+	Provider *Provider
+	NoTokens bool
+	// Personas can be picked where Callers and Provider are nil; nil is those of Personas().
 	Personas []Persona
 	// Lifetime is when a session ends in any case, at most a day, and Idle when it ends unused; 0 is 8 hours and 30 minutes.
 	Lifetime, Idle time.Duration
@@ -60,7 +67,7 @@ type Sessions struct{ config SessionsConfig }
 
 // NewSessions makes Sessions.
 func NewSessions(config SessionsConfig) *Sessions {
-	if config.Callers != nil {
+	if config.Callers != nil || config.Provider != nil {
 		config.Personas = nil
 	} else if config.Personas == nil {
 		config.Personas = Personas()
@@ -79,9 +86,20 @@ type Session struct {
 	*Identity
 	// FormKey is what the session's own forms send back, and other pages cannot know.
 	FormKey string
+	// Display is the name of a Person, for reading only: people may have chosen it. It is empty for all others, and for some of them.
+	Display string
 }
 
-// Personas gives the names of those whom a visitor can be; none where a token is asked for.
+// Open reports whether the server asks nobody who they are, or believes what they say: then only who is at its machine may come.
+func (s *Sessions) Open() bool { return s.config.Callers == nil }
+
+// Tokens reports whether people can sign in with tokens.
+func (s *Sessions) Tokens() bool { return s.config.Callers != nil && !s.config.NoTokens }
+
+// Provider is the identity provider that people can sign in with; nil is none.
+func (s *Sessions) Provider() *Provider { return s.config.Provider }
+
+// Personas gives the names of those whom a visitor can be; none where people sign in.
 func (s *Sessions) Personas() []string {
 	var names []string
 	for _, p := range s.config.Personas {
@@ -93,7 +111,7 @@ func (s *Sessions) Personas() []string {
 // SignIn makes a session of the bearer of a token, and gives the secret that its browser keeps. It returns CodeUnauthenticated, CodePermissionDenied
 // for a user with a JWT, or CodeUnavailable.
 func (s *Sessions) SignIn(ctx context.Context, token string) (secret string, id *Identity, err error) {
-	if s.config.Callers == nil {
+	if !s.Tokens() {
 		return "", nil, ledger.Errorf(ledger.CodeUnauthenticated, "this server takes no tokens")
 	}
 	token = strings.TrimSpace(token)
@@ -107,6 +125,23 @@ func (s *Sessions) SignIn(ctx context.Context, token string) (secret string, id 
 	tokenID, _, _ := parseToken(token)
 	secret, err = s.begin(ctx, dbsqlc.ConsoleSessionInsertParams{TokenID: &tokenID})
 	return secret, id, err
+}
+
+// SignInWith makes a session of whom the identity provider names, in its answer to a sign-in that the browser has the cookie of. It also gives what was
+// to be seen, as the cookie says. It returns what Provider.finish does.
+func (s *Sessions) SignInWith(ctx context.Context, cookie string, answer url.Values) (secret, next string, id *Identity, err error) {
+	p := s.config.Provider
+	if p == nil {
+		return "", "", nil, ledger.Errorf(ledger.CodeUnauthenticated, "this server has no identity provider")
+	}
+	who, next, err := p.finish(ctx, cookie, answer)
+	if err != nil {
+		return "", "", nil, err
+	}
+	secret, err = s.begin(ctx, dbsqlc.ConsoleSessionInsertParams{
+		OidcIssuer: &p.config.Issuer, OidcSubject: &who.subject, OidcName: &who.name, OidcDisplay: &who.display, OidcGroups: who.groups,
+	})
+	return secret, next, p.identity(who.name, who.groups), err
 }
 
 // SignInAs makes a session of whom a visitor has picked to be, where nobody is asked.
@@ -169,16 +204,25 @@ func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
 			return nil, unavailable(ctx, "who is signed in cannot be noted", err)
 		}
 	}
-	return &Session{Identity: id, FormKey: formKey(raw)}, nil
+	session := &Session{Identity: id, FormKey: formKey(raw)}
+	if row.OidcDisplay != nil {
+		session.Display = *row.OidcDisplay
+	}
+	return session, nil
 }
 
-// holder looks up who holds a session. One that was begun when the server asked nobody is worth nothing on one that asks, and the other way round.
+// holder looks up who holds a session. One that was begun when the server asked nobody is worth nothing on one that asks, and the other way round; so
+// is one of another identity provider's, or of somebody whose groups have no role any more.
 func (s *Sessions) holder(ctx context.Context, row dbsqlc.ConsoleSessionGetRow) (*Identity, error) {
 	switch {
-	case row.TokenID != nil && s.config.Callers != nil:
+	case row.TokenID != nil && s.Tokens():
 		return s.config.Callers.Token(ctx, *row.TokenID)
 	case row.Persona != nil:
 		if id := s.persona(*row.Persona); id != nil {
+			return id, nil
+		}
+	case row.OidcIssuer != nil && s.config.Provider != nil && *row.OidcIssuer == s.config.Provider.config.Issuer:
+		if id := s.config.Provider.identity(*row.OidcName, row.OidcGroups); id != nil {
 			return id, nil
 		}
 	}

@@ -142,7 +142,7 @@ func TestSession_Personas(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	open, strict := b.sessions(nil), b.sessions(b.Authenticator)
-	if diff := cmp.Diff([]string{"Finance", "Admin", "Support", "Reader"}, open.Personas()); diff != "" {
+	if diff := cmp.Diff([]string{"Finance", "Admin", "Support", "Support 2", "Reader"}, open.Personas()); diff != "" {
 		t.Errorf("who can be picked (-want +got):\n%s", diff)
 	}
 	secret, _, err := open.SignInAs(t.Context(), "Finance")
