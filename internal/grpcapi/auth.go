@@ -105,20 +105,11 @@ func about(method string, req any) auth.Request {
 	}
 	switch in := req.(type) {
 	case *khatav1.PostTransferRequest:
-		r.OnlyRefunds, r.Balances = onlyRefunds(in.GetTransfer()), in.GetIncludeBalances()
+		r.Balances = in.GetIncludeBalances()
 	case *khatav1.PostTransfersRequest:
-		r.OnlyRefunds, r.Balances = onlyRefunds(in.GetTransfers()...), in.GetIncludeBalances()
+		r.Balances = in.GetIncludeBalances()
 	}
 	return r
-}
-
-func onlyRefunds(transfers ...*khatav1.NewTransfer) bool {
-	for _, t := range transfers {
-		if t.GetRefund() == nil {
-			return false
-		}
-	}
-	return true
 }
 
 // caller is who is calling, as the books record it.

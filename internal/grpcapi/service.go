@@ -42,6 +42,9 @@ type Config struct {
 	Reports Reports
 	// Reconciler does what khata.v1.ReconcileService serves; nil leaves that service out.
 	Reconciler Reconciler
+	// Suspects and Desk do what khata.v1.SupportService serves; nil leaves that service out.
+	Suspects Suspects
+	Desk     Desk
 	// TLS encrypts; nil is plain text. With client certificates it verifies them.
 	TLS *tls.Config
 	// Logger gets what callers are not told. Required.
@@ -81,6 +84,10 @@ func newServer(j *journal.Journal, config Config, patience, uploadTime time.Dura
 		server.RegisterService(&desc, &ReconcileService{
 			reconciler: config.Reconciler, patience: patience, uploadTime: uploadTime,
 		})
+	}
+	if config.Suspects != nil && config.Desk != nil {
+		desc := typedDecoding(khatav1.SupportService_ServiceDesc, guard.admit)
+		server.RegisterService(&desc, &SupportService{suspects: config.Suspects, desk: config.Desk})
 	}
 	return server
 }
