@@ -23,7 +23,7 @@ const (
 	ExitFailure = 1
 	// ExitUsage: the command line or a value in it is wrong. Nothing was written.
 	ExitUsage = 2
-	// ExitRefused: the transfer was refused, and that is on record.
+	// ExitRefused: the transfer was refused, and that is on record; or, of what people ask for at the support desk, it would be.
 	ExitRefused = 3
 	// ExitConflict: the id is taken by other content, or somebody else has decided first. Nothing was written.
 	ExitConflict = 4
@@ -89,6 +89,7 @@ func exitCode(err error) int {
 	var usage usageError
 	var refused *client.BankFileRefusal
 	var conflict conflictError
+	var refusedByBooks refusedError
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
@@ -98,6 +99,8 @@ func exitCode(err error) int {
 		return ExitFailure
 	case errors.As(err, &conflict):
 		return ExitConflict
+	case errors.As(err, &refusedByBooks):
+		return ExitRefused
 	}
 	switch ledger.CodeOf(err) {
 	case ledger.CodeInvalidArgument, ledger.CodeUnbalanced, ledger.CodeCurrencyMismatch, ledger.CodeAmountScale, ledger.CodeWrongOrigin:
@@ -144,7 +147,8 @@ caller is not known, or may not do this).`,
 	root.AddCommand(
 		a.upCommand(), a.serveCommand(), a.migrateCommand(), a.verifyCommand(), a.tokenCommand(),
 		a.ledgerCommand(), a.currencyCommand(), a.accountCommand(), a.transferCommand(), a.holdCommand(),
-		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.periodCommand(), a.importCommand(), a.reviewCommand(), a.benchCommand(),
+		a.refundCommand(), a.reverseCommand(), a.balanceCommand(), a.entriesCommand(), a.periodCommand(), a.importCommand(), a.reviewCommand(), a.suspectsCommand(), a.supportCommand(),
+		a.auditCommand(), a.benchCommand(),
 		a.reportCommand(), a.statementCommand(), a.reconcileCommand(), a.exportCommand(),
 		a.topicsCommand(), a.relayCommand(), a.eventsCommand(), a.inboxCommand(), a.consumeCommand(), a.fraudCommand(), a.payCommand(),
 		a.versionCommand(),

@@ -338,7 +338,12 @@ func TestServe(t *testing.T) {
 		"address taken":        {[]string{"--dsn", b.db.ServiceDSN(), "--grpc", b.addr, "--http", "127.0.0.1:0"}, cli.ExitFailure, "in use"},
 		"no database":          {[]string{"--dsn", "host=127.0.0.1 port=1 dbname=x user=x", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}, cli.ExitFailure, "127.0.0.1"},
 		"as who could rewrite": {[]string{"--dsn", b.db.OwnerDSN(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}, cli.ExitFailure, "--unsafe"},
-		"extra argument":       {[]string{"now", "--dsn", b.db.ServiceDSN()}, cli.ExitUsage, "now"},
+		"half a provider": {[]string{"--dsn", b.db.ServiceDSN(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--auth", "--console", "127.0.0.1:0", "--console-oidc-issuer",
+			"https://id.example", "--console-oidc-grant", "khata-finance=main:finance"}, cli.ExitFailure, "client id"},
+		"a provider without --auth": {[]string{"--dsn", b.db.ServiceDSN(), "--console", "127.0.0.1:0", "--console-oidc-client-id", "x"}, cli.ExitFailure, "--auth"},
+		"no role":                   {[]string{"--dsn", b.db.ServiceDSN(), "--console-oidc-grant", "khata-finance=main:owner"}, cli.ExitUsage, "--console-oidc-grant"},
+		"no way in":                 {[]string{"--dsn", b.db.ServiceDSN(), "--auth", "--console", "127.0.0.1:0", "--console-tokens=false"}, cli.ExitFailure, "nobody could sign in"},
+		"extra argument":            {[]string{"now", "--dsn", b.db.ServiceDSN()}, cli.ExitUsage, "now"},
 	} {
 		if r := khata(t.Context(), append([]string{"serve"}, c.args...)...); r.code != c.code || !strings.Contains(r.err, c.said) {
 			t.Errorf("%s: exit %d, %s", name, r.code, r.err)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/khata-ledger/khata/internal/auth"
 	"github.com/khata-ledger/khata/internal/cli"
 	"github.com/khata-ledger/khata/internal/pgtest"
 	"github.com/khata-ledger/khata/internal/server"
@@ -68,6 +69,37 @@ func setup(t *testing.T) *bench {
 	}
 	t.Cleanup(s.Stop)
 	return &bench{db: db, addr: s.GRPCAddr()}
+}
+
+// guarded is a server that asks callers who they are, and the tokens of some people.
+func guarded(t *testing.T) (*bench, map[string]string) {
+	t.Helper()
+	db := pgtest.New(t)
+	s, err := server.Start(context.Background(), server.Config{
+		DSN: db.ServiceDSN(), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Auth: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	register, err := auth.OpenRegister(context.Background(), db.OwnerDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(register.Close)
+	tokens := map[string]string{}
+	for name, role := range map[string]string{
+		"payments": "poster", "rina": "support", "karim": "support", "laila": "approver", "tithi": "finance", "boss": "admin",
+	} {
+		grants, err := auth.ParseGrants([]string{"main:" + role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, tokens[name], err = register.Create(context.Background(), auth.TokenSpec{Name: name, Grants: grants}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &bench{db: db, addr: s.GRPCAddr()}, tokens
 }
 
 // run runs a client command against the bench's server. The words of line are its arguments; more can follow.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,8 @@ var update = flag.Bool("update", false, "write the output of the scripts in test
 // Each script in testdata is a session at a terminal, on a database of its own: commands after "$ ", what they print, lines
 // on standard error after "! ", and the exit code where it is not 0. An empty line that they print is "~". Sequences and hashes
 // are numbered in the order in which they appear, so that one that comes again is seen to be the same; times of the database's
-// clock are TIME.
+// clock are TIME. A command after "until" is run again until it prints something. In a script that needs people,
+// KHATA_TOKEN=NAME before a command is one of these: see guarded.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -26,12 +28,18 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			b := setup(t)
-			t.Setenv("KHATA_ADDR", b.addr)
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
+			tokens := map[string]string{}
+			var b *bench
+			if strings.Contains(string(text), "$ KHATA_TOKEN=") {
+				b, tokens = guarded(t)
+			} else {
+				b = setup(t)
+			}
+			t.Setenv("KHATA_ADDR", b.addr)
 			var got strings.Builder
 			mask := newMask()
 			for line := range strings.Lines(string(text)) {
@@ -39,10 +47,24 @@ func TestScripts(t *testing.T) {
 				case strings.HasPrefix(line, "$ "):
 					got.WriteString(line)
 					args := words(t, strings.TrimPrefix(line, "$ "))
+					if name, ok := strings.CutPrefix(args[0], "KHATA_TOKEN="); ok {
+						t.Setenv("KHATA_TOKEN", tokens[name])
+						args = args[1:]
+					}
+					for i := range args {
+						args[i] = mask.unmasked(args[i])
+					}
+					until := args[0] == "until"
+					if until {
+						args = args[1:]
+					}
 					if args[0] != "khata" {
 						t.Fatalf("%q does not run khata", line)
 					}
 					r := khata(t.Context(), args[1:]...)
+					for begun := time.Now(); until && r.out == "" && r.code == 0 && time.Since(begun) < 30*time.Second; r = khata(t.Context(), args[1:]...) {
+						time.Sleep(100 * time.Millisecond)
+					}
 					got.WriteString(emptyLine.ReplaceAllString(mask.of(r.out), "~\n"))
 					for line := range strings.Lines(r.err) {
 						got.WriteString("! " + mask.of(line))
@@ -106,6 +128,9 @@ var (
 		`|hrough sequence", "value": "|"sequence": "|,20\d\d-\d\d-\d\d,|^20\d\d-\d\d-\d\d +)([1-9][0-9]*)(  TIME|,|}|"|:|$|  T)`)
 	emptyLine = regexp.MustCompile(`(?m)^\n`)
 	hashes    = regexp.MustCompile(`[0-9a-f]{64}`)
+	audited   = regexp.MustCompile(`(?m)^\{"number":[0-9]+`)
+	hashFlag  = regexp.MustCompile(`HASH[0-9]+`)
+	apart     = regexp.MustCompile(`posted [0-9.]+m?s apart`)
 )
 
 // mask makes output the same at every run.
@@ -114,11 +139,26 @@ type mask struct{ names map[string]string }
 func newMask() *mask { return &mask{map[string]string{}} }
 
 func (m *mask) of(text string) string {
-	text = clock.ReplaceAllString(text, "TIME")
+	text = apart.ReplaceAllString(clock.ReplaceAllString(text, "TIME"), "posted AWHILE apart")
 	text = hashes.ReplaceAllStringFunc(text, func(hash string) string { return m.name("HASH", hash) })
+	text = audited.ReplaceAllStringFunc(text, func(found string) string {
+		return `{"number":` + m.name("N", strings.TrimPrefix(found, `{"number":`))
+	})
 	return sequences.ReplaceAllStringFunc(text, func(found string) string {
 		parts := sequences.FindStringSubmatch(found)
 		return strings.TrimLeft(parts[1], " ") + m.name("S", parts[2]) + parts[3]
+	})
+}
+
+// unmasked puts back into a command what it names of what was printed before.
+func (m *mask) unmasked(arg string) string {
+	return hashFlag.ReplaceAllStringFunc(arg, func(name string) string {
+		for key, known := range m.names {
+			if known == name {
+				return strings.TrimPrefix(key, "HASH")
+			}
+		}
+		return name
 	})
 }
 

@@ -16,6 +16,7 @@ type addresses struct {
 	grpc, http, pay string
 	payLedger       string
 	console, zone   string
+	identity        string
 	paySandbox      bool
 	payPage         bool
 	gateway         string
@@ -36,7 +37,7 @@ func (s *addresses) flags(cmd *cobra.Command) {
 func (s *addresses) config(dsn string, log *slog.Logger) server.Config {
 	return server.Config{
 		DSN: dsn, GRPC: s.grpc, HTTP: s.http, Pay: s.pay, PayLedger: ledger.Name(s.payLedger), PaySandbox: s.paySandbox, PayPage: s.payPage,
-		Console: s.console, ConsoleZone: s.zone, Gateway: s.gateway, GatewayTimeout: s.gatewayTimeout, MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
+		Console: s.console, ConsoleZone: s.zone, ConsoleSandbox: s.identity, Gateway: s.gateway, GatewayTimeout: s.gatewayTimeout, MaxConns: s.maxConns, Unsafe: s.unsafe, Logger: log,
 	}
 }
 
@@ -75,7 +76,8 @@ func (a *app) logger() *slog.Logger { return slog.New(slog.NewTextHandler(a.Err,
 func (a *app) serveCommand() *cobra.Command {
 	var at addresses
 	var who callers
-	var dsn string
+	var people signIn
+	var dsn, consumers string
 	cmd := &cobra.Command{
 		Use:   "serve --dsn DSN",
 		Short: "Serve from a PostgreSQL of yours",
@@ -92,7 +94,11 @@ and --tls-key.`,
 			}
 			config := at.config(dsn, a.logger())
 			config.GatewayToken = a.getenv("KHATA_GATEWAY_TOKEN") // not a flag, which everybody on the machine could read
+			config.Consumers = consumers
 			who.into(&config)
+			if err := people.into(&config); err != nil {
+				return err
+			}
 			s, err := server.Start(cmd.Context(), config)
 			if err != nil {
 				return err
@@ -107,6 +113,7 @@ and --tls-key.`,
 		},
 	}
 	cmd.Flags().StringVar(&dsn, "dsn", "", "the database, as URL or key=value (role khata_service)")
+	cmd.Flags().StringVar(&consumers, "consumers-dsn", "", "the database of khata consume sms and verdicts, whose messages and verdicts the support desk shows; empty shows none")
 	at.flags(cmd)
 	cmd.Flags().StringVar(&at.pay, "pay", "", "address of the payment API, such as 127.0.0.1:7090; empty leaves it out")
 	cmd.Flags().StringVar(&at.console, "console", "", "address of the console, the pages for finance, such as 127.0.0.1:7093; empty leaves it out")
@@ -115,5 +122,6 @@ and --tls-key.`,
 	cmd.Flags().DurationVar(&at.gatewayTimeout, "gateway-timeout", 20*time.Second, "how long a call of the gateway may take, 30s at most; what a dead server left is looked into after three times as long")
 	cmd.Flags().BoolVar(&at.paySandbox, "pay-sandbox", false, "payment API: believe tokens that anybody can make up, such as sandbox-shimul; loopback only")
 	who.flags(cmd)
+	people.flags(cmd)
 	return cmd
 }

@@ -52,6 +52,7 @@ With --kafka it uses a Kafka of yours instead.`,
 	at.paySandbox, at.payPage = true, true
 	cmd.Flags().StringVar(&at.pay, "pay", "127.0.0.1:7090", "address of the payment API, with tokens such as sandbox-shimul; empty leaves it out")
 	cmd.Flags().StringVar(&at.console, "console", "127.0.0.1:7093", "address of the console, the pages for finance; empty leaves it out")
+	cmd.Flags().StringVar(&at.identity, "identity-listen", "127.0.0.1:7094", "address of the identity provider of the console's sandbox; empty leaves it out, and the console believes its visitors itself")
 	if err := cmd.Flags().Lookup("pay-ledger").Value.Set(string(demoLedger)); err != nil {
 		panic(err) // It takes any text.
 	}
@@ -69,10 +70,16 @@ func (a *app) up(ctx context.Context, dir string, at addresses, events server.Ev
 	}
 	defer func() { err = errors.Join(err, database.Stop(context.WithoutCancel(ctx))) }()
 	config := at.config(database.ServiceDSN(), log)
+	if config.Console == "" {
+		config.ConsoleSandbox = ""
+	}
 	if config.Pay != "" {
 		config.PaySandboxUsers = []server.PaySandboxUser{
 			{Name: "Shimul", Token: "sandbox-shimul", Wallet: "wallet:shimul"}, {Name: "Tithi", Token: "sandbox-tithi", Wallet: "wallet:tithi"},
 		}
+	}
+	if events.Listen != "" || len(events.Relay.Kafka.Brokers) > 0 {
+		config.Consumers = database.ServiceDSN()
 	}
 	s, err := server.Start(ctx, config)
 	if err != nil {
