@@ -14,6 +14,8 @@ import (
 	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/report"
 	"github.com/khata-ledger/khata/internal/sheet"
+	"github.com/khata-ledger/khata/internal/support"
+	"github.com/khata-ledger/khata/internal/suspect"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -71,6 +73,30 @@ type Reconciler interface {
 	Changes(ctx context.Context, name ledger.Name, bankAccount string, older, newer int64, w sheet.Writer) error
 }
 
+// Desk is where people help customers, and where it is written down who has looked. *support.Desk is one.
+type Desk interface {
+	Find(ctx context.Context, who support.Actor, q support.Query) (*support.Found, error)
+	Story(ctx context.Context, who support.Actor, name ledger.Name, id ledger.TransferID) (*support.Story, error)
+	Review(ctx context.Context, who support.Actor, name ledger.Name) (*support.Review, error)
+	Audit() *support.Audit
+
+	Form(ctx context.Context, who support.Actor, name ledger.Name, id ledger.TransferID) (*support.Form, error)
+	Request(ctx context.Context, who support.Actor, spec support.RefundSpec) (*support.Refund, error)
+	Refund(ctx context.Context, who support.Actor, name ledger.Name, number int64) (*support.Refund, error)
+	Refunds(ctx context.Context, who support.Actor, f support.RefundFilter) ([]support.Refund, error)
+	Decide(ctx context.Context, who support.Actor, spec support.DecisionSpec) (*support.Refund, error)
+	Limits(ctx context.Context, name ledger.Name, currency ledger.CurrencyCode) ([]support.Limit, error)
+	SetLimit(ctx context.Context, who support.Actor, spec support.LimitSpec) (*support.Limit, error)
+}
+
+// Suspects finds payments that may have been made twice, and keeps what people say of them. *suspect.Detector is one.
+type Suspects interface {
+	Suspects(ctx context.Context, name ledger.Name, filter suspect.Filter) (suspect.Page, error)
+	Suspect(ctx context.Context, name ledger.Name, no int64) (*suspect.Group, error)
+	Dismiss(ctx context.Context, spec suspect.DecisionSpec, by string) (*suspect.Group, *suspect.Decision, error)
+	Undismiss(ctx context.Context, spec suspect.DecisionSpec, by string) (*suspect.Group, *suspect.Decision, error)
+}
+
 // Config is how the console is served.
 type Config struct {
 	// Reports and Books are what the pages show. Required.
@@ -78,6 +104,10 @@ type Config struct {
 	Books   Books
 	// Reconciler compares the books with banks; nil leaves its pages out.
 	Reconciler Reconciler
+	// Desk is for support; nil leaves its pages out. Suspects are double charges; nil leaves out theirs, and so does no Desk, which writes down who has
+	// looked at them.
+	Desk     Desk
+	Suspects Suspects
 	// Sessions says who is signed in. If it asks nobody who they are, the console answers only under names of this machine. Required.
 	Sessions *auth.Sessions
 	// Zone is the time zone that forms propose, such as Asia/Dhaka; "" is UTC.
@@ -126,6 +156,8 @@ var routes = []route{
 	{signInPage, (*visit).signInPage},
 	{"POST /console/signin", (*visit).signIn},
 	{"POST /console/signout", (*visit).signOut},
+	{startRoute, (*visit).startSignIn},
+	{answerRoute, (*visit).endSignIn},
 	{"GET /console/-/assets/{hash}/{file}", (*visit).file},
 	{overviewRoute, (*visit).overview},
 	{reportRoute, (*visit).report},
@@ -159,6 +191,21 @@ var routes = []route{
 	{bankStatementRoute, (*visit).bankStatement},
 	{bankItemsRoute, (*visit).bankItems},
 	{bankChangesRoute, (*visit).bankChanges},
+	{findRoute, (*visit).find},
+	{storyRoute, (*visit).story},
+	{refundRoute, (*visit).refundForm},
+	{refundsRoute, (*visit).refunds},
+	{askRefundRoute, (*visit).askRefund},
+	{requestRoute, (*visit).refundRequest},
+	{decideRoute, (*visit).decideRefund},
+	{limitsRoute, (*visit).limits},
+	{setLimitRoute, (*visit).setLimit},
+	{reviewRoute, (*visit).review},
+	{suspectsRoute, (*visit).suspects},
+	{suspectRoute, (*visit).suspect},
+	{dismissRoute, (*visit).dismiss},
+	{undismissRoute, (*visit).undismiss},
+	{auditRoute, (*visit).audit},
 }
 
 // New serves the console at /console/ and below, and nothing else.
@@ -200,7 +247,7 @@ func (c *console) enter(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	v := &visit{console: c, w: w, r: r}
 	switch {
-	case len(c.config.Sessions.Personas()) > 0 && !isThisMachine(r.Host):
+	case c.config.Sessions.Open() && !isThisMachine(r.Host):
 		// A page of somebody else's, whose name leads here all of a sudden, is within reach of whoever asks nobody who they are.
 		v.fail(errorPage{
 			Status: http.StatusMisdirectedRequest, Title: "This is not the console's name",

@@ -17,6 +17,8 @@ import (
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/pgtest"
 	"github.com/khata-ledger/khata/internal/reconcile"
+	"github.com/khata-ledger/khata/internal/support"
+	"github.com/khata-ledger/khata/internal/suspect"
 )
 
 // desk is a console on a real database of tokens and sessions, and books that are made up.
@@ -32,6 +34,9 @@ type desk struct {
 	// journal and bank are real ones: what banks say is held against real entries.
 	journal *journal.Journal
 	bank    *reconcile.Reconciler
+	// help and suspects are real ones, too.
+	help     *support.Desk
+	suspects *suspect.Detector
 }
 
 // newDesk makes a console that asks for tokens, or, if open, one that asks nobody who they are.
@@ -59,7 +64,11 @@ func newDesk(t *testing.T, open bool, change ...func(*console.Config)) *desk {
 	d.journal = journal.New(d.at.Pool, journal.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(d.journal.Close)
 	d.bank, d.books.entries = reconcile.New(d.journal, d.at.Pool), d.journal
-	c := console.Config{Reports: d.books, Books: d.books, Reconciler: d.bank, Sessions: d.sessions, Zone: "Asia/Dhaka", Logger: slog.New(slog.DiscardHandler)}
+	d.help, d.suspects = support.New(d.journal, d.at.Pool, support.Config{}), suspect.New(suspect.Config{Journal: d.journal, Pool: d.at.Pool})
+	c := console.Config{
+		Reports: d.books, Books: d.books, Reconciler: d.bank, Desk: d.help, Suspects: d.suspects, Sessions: d.sessions, Zone: "Asia/Dhaka",
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	for _, f := range change {
 		f(&c)
 	}

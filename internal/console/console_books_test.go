@@ -12,6 +12,8 @@ import (
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/report"
+	"github.com/khata-ledger/khata/internal/support"
+	"github.com/khata-ledger/khata/internal/suspect"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -19,6 +21,8 @@ var (
 	_ console.Reports    = (*report.Reports)(nil)
 	_ console.Books      = (*journal.Journal)(nil)
 	_ console.Reconciler = (*reconcile.Reconciler)(nil)
+	_ console.Desk       = (*support.Desk)(nil)
+	_ console.Suspects   = (*suspect.Detector)(nil)
 )
 
 // The pages show what real books and real reports have, and do in them what is asked.

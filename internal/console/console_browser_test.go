@@ -90,8 +90,9 @@ func TestConsole_Browser(t *testing.T) {
 	browser := browse(t, "")
 	o.desk.guestIssues(t)
 	o.desk.banked(t)
+	o.desk.busy(t)
 	for name, test := range map[string]func(*testing.T, *office, *visit){
-		"month end": monthEnd, "keyboard": consoleKeyboard, "paper": paper, "reconcile": reconcileByKeyboard,
+		"month end": monthEnd, "keyboard": consoleKeyboard, "paper": paper, "reconcile": reconcileByKeyboard, "refund": refundByKeyboard,
 		"accessible at 320": consoleAccessible(320, "dark"), "accessible at 360": consoleAccessible(360,
 			"light"), "accessible at 1280": consoleAccessible(1280, "dark"),
 	} {
@@ -292,6 +293,20 @@ func consoleAccessible(width int64, scheme string) func(*testing.T, *office, *vi
 		check("refused file")
 		v.previewed(o, t.TempDir())
 		check("preview")
+		v.click("button", "Sign out").wait(`document.querySelector('h1')?.innerText === 'Sign in'`)
+		v.beSomebody(o, "Support")
+		for _, p := range helpPagesOf {
+			v.goTo(o, p.path)
+			js[bool](v, `(document.querySelectorAll('details').forEach((d) => { d.open = true; }), true)`)
+			check(p.name)
+		}
+		v.overtaken(t, o, ledger.TransferID(fmt.Sprintf("overtaken-%d", width)))
+		check("overtaken")
+		v.click("button", "Sign out").wait(`document.querySelector('h1')?.innerText === 'Sign in'`)
+		v.beSomebody(o, "Admin").goTo(o, "/console/main/audit")
+		check("audit")
+		v.goTo(o, "/console/main/limits").click("summary", "Set a limit")
+		check("set a limit")
 		axe = whole
 		v.click("button", "Sign out").wait(`document.querySelector('h1')?.innerText === 'Sign in'`)
 		v.goTo(o, "/console/signin?lost=1")

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/khata-ledger/khata/ledger"
 )
 
 func TestConsole_Screenshots(t *testing.T) {
@@ -19,6 +21,7 @@ func TestConsole_Screenshots(t *testing.T) {
 	o := newOffice(t, true)
 	o.desk.guestIssues(t)
 	o.desk.banked(t)
+	o.desk.busy(t)
 	for _, look := range []struct {
 		width  int64
 		scheme string
@@ -50,6 +53,19 @@ func TestConsole_Screenshots(t *testing.T) {
 		shoot("bank-preview")
 		v.second(t, o)
 		shoot("bank-conflict")
+		v.click("button", "Sign out").wait(`document.querySelector('h1')?.innerText === 'Sign in'`)
+		v.beSomebody(o, "Support")
+		for _, p := range helpPagesOf {
+			v.goTo(o, p.path)
+			shoot(p.name)
+		}
+		v.overtaken(t, o, ledger.TransferID(fmt.Sprintf("overtaken-%d-%s", look.width, look.scheme)))
+		shoot("refund-overtaken")
+		v.click("button", "Sign out").wait(`document.querySelector('h1')?.innerText === 'Sign in'`)
+		v.beSomebody(o, "Admin").goTo(o, "/console/main/audit")
+		shoot("audit")
+		v.goTo(o, "/console/main/limits").click("summary", "Set a limit")
+		shoot("limits-admin")
 		bad := faulty(t)
 		v.beSomebody(bad, "Support").goTo(bad, "/console/main/periods")
 		shoot("forbidden")

@@ -86,10 +86,12 @@ func TestConsole_Roles(t *testing.T) {
 			method, path := sample(route)
 			var w *httptest.ResponseRecorder
 			if method == http.MethodGet {
-				w = g.get(path + map[string]string{"/console/main/account": "?account=wallet:shimul", brac + "/item": "?item=line:1"}[path])
+				w = g.get(path + map[string]string{"/console/main/account": "?account=wallet:shimul", brac + "/item": "?item=line:1",
+					"/console/main/transfer": "?id=TXN-1", "/console/main/refund": "?id=TXN-1", "/console/main/support": "?text=TXN-1"}[path])
 			} else {
 				w = g.post(path, "form_key", key[1], "account", "wallet:shimul", "month", "2026-01", "closed_before", "", "everything", "", "reason", "x",
-					"request", strings.Repeat("A", 26), "item", "line:1", "profile", "{}")
+					"request", strings.Repeat("A", 26), "item", "line:1", "profile", "{}",
+					"id", "TXN-1", "key", strings.Repeat("A", 26), "amount", "1", "expected_refunded", "0", "members", "2")
 			}
 			if want := have&rule.Roles != 0; want == (w.Code == http.StatusForbidden) || w.Code >= 500 {
 				t.Errorf("%s: %s: %d\n%s", name, route, w.Code, w.Body)
@@ -131,10 +133,11 @@ func TestConsole_Navigation(t *testing.T) {
 	d.books.change("x", "UTC", "", &before)
 	for role, want := range map[string]struct{ has, hasNot []string }{
 		"reader": {[]string{"Trial balance", `href="/console/main/statements"`},
-			[]string{"Issue a statement", "Close the books", "Open the books again"}},
-		"finance": {[]string{"Trial balance", "Issue a statement", "Close the books"}, []string{"Open the books again"}},
-		"admin":   {[]string{"Trial balance", "Close the books", "Open the books again"}, []string{"Issue a statement"}},
-		"support": {[]string{"no pages yet for your roles"}, []string{"Trial balance", "Statements", "Periods", "Accounts"}},
+			[]string{"Issue a statement", "Close the books", "Open the books again", "/console/main/support", "/console/main/suspects", "/console/main/review"}},
+		"finance":  {[]string{"Trial balance", "Issue a statement", "Close the books"}, []string{"Open the books again"}},
+		"admin":    {[]string{"Trial balance", "Close the books", "Open the books again"}, []string{"Issue a statement"}},
+		"support":  {[]string{`href="/console/main/support"`, `href="/console/main/suspects"`, `href="/console/main/review"`}, []string{"Trial balance", "Statements", "Periods", "Accounts", "no pages yet"}},
+		"approver": {[]string{`href="/console/main/support"`, `href="/console/main/suspects"`, `href="/console/main/review"`}, []string{"Trial balance", "Statements"}},
 	} {
 		g := d.as(t, "main:"+role)
 		g.from = role

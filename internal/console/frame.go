@@ -41,7 +41,7 @@ func (v *visit) file() error {
 type templateSet map[string]*template.Template
 
 // parts are files that pages are put together of.
-var parts = []string{"frame.html", "form.html", "sheet.html", "bank.html"}
+var parts = []string{"frame.html", "form.html", "sheet.html", "bank.html", "desk.html"}
 
 func parseTemplates() templateSet {
 	const folder = "templates/console/"
@@ -79,6 +79,9 @@ var sections = []section{
 	{"Statements", "Account statements that were issued, and never change.", statementsRoute, "statements"},
 	{"Periods", "How far the books are closed, and who closed them.", periodsRoute, "periods"},
 	{"Reconciliation", "The books against the banks' own files: what agrees, what does not, and who has decided what.", reconcileRoute, "reconcile"},
+	{"Support", "Find a transfer, read its story, and give money back; who asked for it, who agreed, and who has looked at what.", findRoute, "support"},
+	{"Suspects", "Payments that may have been made twice.", suspectsRoute, "suspects"},
+	{"Review", "What waits for people: refunds to be approved, stuck payments, open items of banks.", reviewRoute, "review"},
 }
 
 // link is a link of a navigation.
@@ -100,18 +103,18 @@ type page struct {
 	Main any
 
 	// What render fills in.
-	Files, FormKey, FormField, Who, Roles string
-	Ledger                                ledger.Name
-	Overview, Home                        string
-	Nav                                   []link
-	SignedIn                              bool
+	Files, FormKey, FormField, Who, Display, Roles string
+	Ledger                                         ledger.Name
+	Overview, Home                                 string
+	Nav                                            []link
+	SignedIn                                       bool
 }
 
 // render writes a page.
 func (v *visit) render(status int, p page) error {
 	p.Files, p.FormField, p.Home = v.files.path, formKeyField, root
 	if s := v.session; s != nil {
-		p.SignedIn, p.FormKey, p.Who = true, s.FormKey, s.Name
+		p.SignedIn, p.FormKey, p.Who, p.Display = true, s.FormKey, s.Name, s.Display
 		p.Roles = s.Grants.Somewhere().String()
 		if v.ledger != "" && v.may(overviewRoute) {
 			p.Ledger, p.Overview, p.Nav = v.ledger, v.path("", nil), v.navigation(p.Section)
@@ -132,10 +135,23 @@ func (v *visit) render(status int, p page) error {
 	return nil
 }
 
+// served reports whether this console has the section of a route.
+func (v *visit) served(route string) bool {
+	switch route {
+	case reconcileRoute:
+		return v.config.Reconciler != nil
+	case findRoute, reviewRoute:
+		return v.config.Desk != nil
+	case suspectsRoute:
+		return v.config.Desk != nil && v.config.Suspects != nil
+	}
+	return true
+}
+
 func (v *visit) navigation(here string) []link {
 	var links []link
 	for _, s := range sections {
-		if v.may(s.route) && (s.route != reconcileRoute || v.config.Reconciler != nil) {
+		if v.may(s.route) && v.served(s.route) {
 			links = append(links, link{Title: s.Title, About: s.About, Path: v.path(s.below, nil), Here: s.route == here})
 		}
 	}

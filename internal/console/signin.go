@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/khata-ledger/khata/internal/auth"
-	"github.com/khata-ledger/khata/ledger"
 )
 
 const signInPage = "GET /console/signin"
@@ -35,8 +33,10 @@ func (v *visit) keep(secret string) {
 
 // signIn is what the page to sign in shows.
 type signInForm struct {
-	// Personas can be picked; without any a token is asked for.
+	// Personas can be picked; Provider is an identity provider to sign in with; and Tokens is whether a token can be given.
 	Personas []string
+	Provider *withProvider
+	Tokens   bool
 	Next     string
 	// Lost is whether something was sent that was not done.
 	Lost bool
@@ -54,12 +54,12 @@ func (v *visit) signInPage() error {
 		return v.see(next)
 	}
 	return v.showSignIn(http.StatusOK, signInForm{
-		Next: next, Lost: query.Get("lost") != "", Left: query.Get("left") != "", Elsewhere: v.r.Header.Get("Sec-Fetch-Site") == "cross-site",
+		Next: next, Lost: query.Get("lost") != "", Left: query.Get("left") != "" || query.Get("state") == "left", Elsewhere: v.r.Header.Get("Sec-Fetch-Site") == "cross-site",
 	})
 }
 
 func (v *visit) showSignIn(status int, form signInForm) error {
-	form.Personas = v.config.Sessions.Personas()
+	form.Personas, form.Provider, form.Tokens = v.config.Sessions.Personas(), v.withProvider(form), v.config.Sessions.Tokens()
 	return v.render(status, page{Name: "signin", Title: "Sign in", Main: form})
 }
 
@@ -84,7 +84,7 @@ func (v *visit) signIn() error {
 	address := addressOf(v.r)
 	if err := v.attempts.Take(address); err != nil {
 		status := v.errorOf(err).Status
-		return v.showSignIn(status, signInForm{Next: next, Error: "Too many attempts from here. Wait a few seconds, and try again."})
+		return v.showSignIn(status, signInForm{Next: next, Error: tooManyAttempts})
 	}
 	var secret string
 	var id *auth.Identity
@@ -94,23 +94,37 @@ func (v *visit) signIn() error {
 	} else {
 		secret, id, err = v.config.Sessions.SignIn(v.r.Context(), v.r.PostFormValue("token"))
 	}
-	var known *ledger.Error
-	switch code := ledger.CodeOf(err); {
-	case err == nil:
-	case errors.As(err, &known) && (code == ledger.CodeUnauthenticated || code == ledger.CodePermissionDenied):
-		v.config.Logger.Info("sign-in to the console refused", "from", address, "error", err)
-		v.deny(err)
-		return v.showSignIn(http.StatusForbidden, signInForm{Next: next, Error: sentence(known.Message)})
-	default:
+	if err != nil {
+		return v.notSignedIn(err, address, next)
+	}
+	if err := v.signedIn(secret, id, address); err != nil {
 		return err
 	}
+	return v.see(next)
+}
+
+const tooManyAttempts = "Too many attempts from here. Wait a few seconds, and try again."
+
+// notSignedIn shows the page to sign in once more, with why.
+func (v *visit) notSignedIn(err error, address, next string) error {
+	known, is := isRefusal(err)
+	if !is {
+		return v.providerAway(err, next)
+	}
+	v.config.Logger.Info("sign-in to the console refused", "from", address, "error", err)
+	v.deny(err)
+	return v.showSignIn(http.StatusForbidden, signInForm{Next: next, Error: sentence(known.Message)})
+}
+
+// signedIn has the browser keep the session that a visitor has signed in to.
+func (v *visit) signedIn(secret string, id *auth.Identity, address string) error {
 	// A secret that was there before the visitor signed in may be known to somebody else: it ends, and the new one is none that a browser has proposed.
 	if err := v.endSession(); err != nil {
 		return err
 	}
 	v.config.Logger.Info("signed in to the console", "caller", id.Name, "from", address)
 	v.keep(secret)
-	return v.see(next)
+	return nil
 }
 
 // signOut ends the session, whose own form must have asked for it.
@@ -125,6 +139,11 @@ func (v *visit) signOut() error {
 		v.config.Logger.Info("signed out of the console", "caller", v.session.Name)
 	}
 	v.keep("")
+	if v.session != nil {
+		if left, err := v.signOutOfProvider(v.session); left {
+			return err
+		}
+	}
 	return v.see(root + "signin?left=1")
 }
 

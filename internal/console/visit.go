@@ -193,7 +193,7 @@ func (v *visit) forbidden(route string) error {
 	}
 	return errorPage{
 		Status: http.StatusForbidden, Title: "You may not do this", Text: text + " " + mine,
-		Advice: "Ask who gives out tokens for one with the role, or sign out and sign in with another.",
+		Advice: "Ask who gives out roles for it, or sign out and sign in as somebody who has it.",
 	}
 }
 
