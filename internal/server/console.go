@@ -21,6 +21,7 @@ const consoleWriteTimeout = 15 * time.Minute
 type consolePages struct {
 	server   *http.Server
 	listener net.Listener
+	identity *identity
 }
 
 // startConsole serves the console, if it is asked for, on the address that it listens on.
@@ -35,15 +36,23 @@ func (s *Server) startConsole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sessions := auth.SessionsConfig{Pool: s.pool, Callers: s.callers}
+	identity, err := s.startIdentity(ctx, listener.Addr().String())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	sessions := auth.SessionsConfig{Pool: s.pool, Callers: s.callers, NoTokens: s.config.ConsoleNoTokens}
+	secure := s.certs != nil
+	if identity != nil { // Who comes over TLS to a proxy has come over TLS.
+		sessions.Provider, secure = identity.provider, secure || identity.provider.Secure()
+	}
 	if s.tokens != nil { // To know who is there must not wait for those who post.
 		sessions.Pool = s.tokens
 	}
 	handler := console.New(console.Config{
-		Reports: s.reports, Books: s.journal, Reconciler: s.reconciler, Sessions: auth.NewSessions(sessions), Zone: s.config.ConsoleZone,
-		Secure: s.certs != nil, Limiter: s.limiter, Denied: s.denied, Logger: s.config.Logger,
+		Reports: s.reports, Books: s.journal, Reconciler: s.reconciler, Desk: s.desk, Suspects: s.suspects, Sessions: auth.NewSessions(sessions), Zone: s.config.ConsoleZone,
+		Secure: secure, Limiter: s.limiter, Denied: s.denied, Logger: s.config.Logger,
 	})
-	c := &consolePages{listener: listener, server: &http.Server{
+	c := &consolePages{listener: listener, identity: identity, server: &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: payReadTimeout, WriteTimeout: consoleWriteTimeout, IdleTimeout: time.Minute,
 		MaxHeaderBytes: maxPayHeader, ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}}
@@ -79,4 +88,5 @@ func (s *Server) stopConsole() {
 	if err := s.console.server.Shutdown(ctx); err != nil {
 		_ = s.console.server.Close()
 	}
+	s.console.identity.stop()
 }

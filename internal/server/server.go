@@ -18,11 +18,17 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/khata-ledger/khata/internal/auth"
+	"github.com/khata-ledger/khata/internal/fraud"
 	"github.com/khata-ledger/khata/internal/grpcapi"
 	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/periodic"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/report"
+	"github.com/khata-ledger/khata/internal/sms"
+	"github.com/khata-ledger/khata/internal/support"
+	"github.com/khata-ledger/khata/internal/suspect"
+	"github.com/khata-ledger/khata/internal/wallet"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -43,8 +49,17 @@ type Config struct {
 	PayPage         bool
 	PaySandboxUsers []PaySandboxUser
 	// Console is the address of the pages for finance and support, of the same kind; "" leaves them out. ConsoleZone is the time zone that its forms
-	// propose, such as Asia/Dhaka; "" is UTC. With Auth visitors sign in with a token, and without it they pick who to be.
+	// propose, such as Asia/Dhaka; "" is UTC. With Auth visitors sign in, and without it they pick who to be.
 	Console, ConsoleZone string
+	// ConsoleOIDC is the identity provider that people sign in to the console with, beside tokens, or instead of them with ConsoleNoTokens; nil is
+	// none. It needs Auth.
+	ConsoleOIDC     *auth.OIDCConfig
+	ConsoleNoTokens bool
+	// ConsoleSandbox is the address, of the same kind, of an identity provider of the server's own, which takes the console's visitors for whom they pick;
+	// "" leaves it out, and they pick on the console's own page. It goes without Auth only.
+	ConsoleSandbox string
+	// Consumers is the database in which text messages and flagged transfers are, for the support desk to show; "" is none.
+	Consumers string
 	// Gateway is the base URL of the gateway that takes money from cards for the payment API, and GatewayToken what is sent to it; ""
 	// leaves cash-ins out. With PaySandbox and no Gateway the server runs one of its own, in memory, which moves no money.
 	Gateway, GatewayToken string
@@ -84,16 +99,22 @@ type Server struct {
 	reports *report.Reports
 	// reconciler is for the gRPC API and the console together: it bounds how much is made at the same time.
 	reconciler *reconcile.Reconciler
-	tokens     *pgxpool.Pool // for the tokens alone: to know a caller must not wait for those who post
-	callers    *auth.Authenticator
-	limiter    *auth.Limiter
-	denied     func(ledger.Code)
-	certs      *certificates
-	grpc       *grpc.Server
-	health     *healthService
-	http       *http.Server
-	pay        *payment      // nil: it is left out
-	console    *consolePages // the same
+	// suspects looks for double charges, until stopFollowing returns.
+	suspects      *suspect.Detector
+	stopFollowing func()
+	// desk is where people help customers. consumers is the database of those who tell it more than the books know; nil is none.
+	desk      *support.Desk
+	consumers *pgxpool.Pool
+	tokens    *pgxpool.Pool // for the tokens alone: to know a caller must not wait for those who post
+	callers   *auth.Authenticator
+	limiter   *auth.Limiter
+	denied    func(ledger.Code)
+	certs     *certificates
+	grpc      *grpc.Server
+	health    *healthService
+	http      *http.Server
+	pay       *payment      // nil: it is left out
+	console   *consolePages // the same
 
 	registry *prometheus.Registry
 
@@ -148,9 +169,12 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	s.denied = func(code ledger.Code) { denied.WithLabelValues(string(code)).Inc() }
 	s.journal = journal.New(s.pool, journal.Config{Logger: config.Logger, Metrics: journal.NewMetrics(registry)})
 	s.reports = report.New(s.journal, s.pool)
+	s.suspects = suspect.New(suspect.Config{Journal: s.journal, Pool: s.pool, Logger: config.Logger, Metrics: suspect.NewMetrics(registry)})
 	s.reconciler = reconcile.New(s.journal, s.pool)
+	s.desk = SupportSources{Journal: s.journal, Books: s.pool, Fraud: s.consumers, SMS: s.consumers, Letters: s.letters()}.Desk(support.Config{})
 	grpcConfig := grpcapi.Config{
-		Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Reports: s.reports, Reconciler: s.reconciler, Logger: config.Logger,
+		Callers: s.callers, Limiter: s.limiter, Denied: s.denied, Reports: s.reports, Reconciler: s.reconciler, Suspects: s.suspects, Desk: s.desk,
+		Logger: config.Logger,
 	}
 	if s.certs != nil {
 		grpcConfig.TLS = s.certs.config(true, "h2")
@@ -172,6 +196,7 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 		}
 	}
 	if err != nil {
+		s.grpc.Stop() // Its workers wait already.
 		s.journal.Close()
 		s.disconnect()
 		return nil, err
@@ -182,6 +207,7 @@ func Start(ctx context.Context, config Config) (_ *Server, err error) {
 	s.stopWatch = stopWatch
 	s.ready.set(true)
 	go s.watchDatabase(watch)
+	s.follow()
 	addresses := []any{"grpc", s.GRPCAddr(), "http", s.HTTPAddr()}
 	if s.pay != nil {
 		addresses = append(addresses, "pay", s.PayAddr())
@@ -226,10 +252,48 @@ func (s *Server) Stop() {
 	}
 	s.stopConsole()
 	s.stopPayments()
+	s.stopFollowing()
 	_ = s.http.Close()
 	s.journal.Close()
 	s.disconnect()
 	s.config.Logger.Info("stopped")
+}
+
+// consumersConns is how many questions the support desk asks the consumers' database at a time.
+const consumersConns = 4
+
+// letters are the inboxes in which letters to consumers may lie.
+func (s *Server) letters() (list []SupportLetters) {
+	if s.consumers == nil {
+		return nil
+	}
+	for _, consumer := range []string{sms.Consumer, fraud.Consumer, wallet.Consumer} {
+		list = append(list, SupportLetters{Consumer: consumer, Pool: s.consumers})
+	}
+	return list
+}
+
+// sweepRefunds is how often a server looks for refunds that were approved and not posted.
+const sweepRefunds = 15 * time.Second
+
+// follow has the journal followed behind those who post.
+func (s *Server) follow() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.suspects.Run(ctx)
+	}()
+	// What was approved and not posted: by a server that died, or while the database was away.
+	swept := periodic.Job{
+		Name: "post the refunds that were approved", Every: sweepRefunds, Log: s.config.Logger,
+		Do: func(ctx context.Context) error { _, err := s.desk.Sweep(ctx); return err },
+	}.Start(ctx)
+	s.stopFollowing = func() {
+		stop()
+		<-ended
+		swept()
+	}
 }
 
 // secure makes ready what keeps strangers out, and needs no database.
@@ -254,6 +318,11 @@ func (s *Server) connect(ctx context.Context) (err error) {
 	if err := s.preflight(ctx); err != nil {
 		return err
 	}
+	if s.config.Consumers != "" {
+		if s.consumers, err = pg.Connect(ctx, pg.Config{DSN: s.config.Consumers, MaxConns: consumersConns}); err != nil {
+			return fmt.Errorf("the database of the consumers: %w", err)
+		}
+	}
 	if s.probe, err = pg.Connect(ctx, pg.Config{DSN: s.config.DSN, MaxConns: 1}); err != nil || !s.config.Auth {
 		return err
 	}
@@ -269,7 +338,7 @@ func (s *Server) disconnect() {
 	if s.callers != nil {
 		s.callers.Close()
 	}
-	for _, pool := range []*pgxpool.Pool{s.pool, s.probe, s.tokens} {
+	for _, pool := range []*pgxpool.Pool{s.pool, s.probe, s.tokens, s.consumers} {
 		if pool != nil {
 			pool.Close()
 		}

@@ -125,6 +125,14 @@ func (c Config) checkSecurity() error {
 		return errors.New("--client-ca needs --auth: a certificate says who is calling")
 	case c.JWT != nil && !c.Auth:
 		return errors.New("--jwt-… needs --auth")
+	case c.ConsoleOIDC != nil && c.Console == "":
+		return errors.New("--console-oidc-… needs --console: it is the console that people sign in to")
+	case c.ConsoleOIDC != nil && !c.Auth:
+		return errors.New("--console-oidc-… needs --auth: without it nobody is asked who they are")
+	case c.ConsoleNoTokens && c.ConsoleOIDC == nil:
+		return errors.New("--console-tokens=false needs --console-oidc-…: nobody could sign in")
+	case c.ConsoleSandbox != "" && c.Auth:
+		return errors.New("the console's sandbox believes everybody, and does not go with --auth")
 	case c.RateLimit < 0 || c.RateBurst < 0:
 		return errors.New("--rate-limit and --rate-burst cannot be negative")
 	}
