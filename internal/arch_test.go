@@ -33,7 +33,7 @@ var (
 	database = []string{
 		"internal/pg", "internal/pgtest", "internal/journal", "internal/auth", "internal/payapi", "internal/dbsqlc", "internal/devpg", "internal/verify", "internal/ledgertest",
 		"internal/server", "internal/bench", "internal/relay", "ledger/inbox", "internal/wallet", "internal/sms", "internal/fraud",
-		"internal/report", "internal/reconcile",
+		"internal/report", "internal/reconcile", "internal/suspect", "internal/support",
 	}
 	// kafka are those who speak to Kafka. Others have it done: the command line is given clients that it only passes on.
 	kafka = []string{"internal/kafka", "internal/devkafka", "internal/kafkatest", "internal/eventstest", "internal/relay", "ledger/inbox", "internal/fraud"}
@@ -72,7 +72,7 @@ var (
 		only([]string{"github.com/jackc/pgx"}, database, "only what owns tables or starts a database speaks to PostgreSQL"),
 		only([]string{"github.com/twmb/franz-go"}, kafka, "only what publishes, consumes or starts a broker speaks to Kafka"),
 		only([]string{"github.com/twmb/franz-go/pkg/kfake"}, []string{"internal/devkafka"}, "the broker of khata up is the only fake one that is built in"),
-		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/auth", "internal/payapi", "internal/relay", "internal/wallet", "internal/sms", "internal/fraud", "internal/report", "internal/reconcile", "internal/ledgertest"}, "a capability is the only writer of its tables"),
+		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/auth", "internal/payapi", "internal/relay", "internal/wallet", "internal/sms", "internal/fraud", "internal/report", "internal/reconcile", "internal/suspect", "internal/support", "internal/ledgertest"}, "a capability is the only writer of its tables"),
 		only([]string{"proto"}, []string{"internal/grpcapi", "internal/wire", "internal/relay", "internal/wallet", "internal/sms", "internal/fraud", "ledger/client", "internal/server", "internal/bench", "proto"},
 			"the wire's types stay with those who encode and decode them; everyone else speaks ledger"),
 		only([]string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, []string{"internal/cli"}, "commands live in internal/cli"),

@@ -24,3 +24,12 @@ RETURNING verdict;
 
 -- name: FraudStates :many
 SELECT f.verdict, f.state FROM khata_fraud.flagged f WHERE f.verdict = ANY (@verdicts::text[]);
+
+-- name: FraudFlaggedOf :many
+-- What is flagged of some transfers.
+SELECT f.number, f.verdict, f.unreadable, f.ledger, f.transfer_id, f.sequence, f.kind, f.payer, f.payee, coalesce(f.amount::text, '')::text AS amount, f.currency,
+       f.posted_at, f.reasons, f.rules, f.judged_event, f.recorded_at, f.state, coalesce(f.note, '')::text AS note,
+       coalesce(f.settled_by, '')::text AS settled_by, f.settled_at
+  FROM unnest(@transfer_ids::text[]) AS w (transfer_id)
+       JOIN khata_fraud.flagged f ON f.ledger = @ledger AND f.transfer_id = w.transfer_id AND NOT f.unreadable
+ ORDER BY f.number;

@@ -98,3 +98,30 @@ VALUES (@user_id, @idem_key, @fence, @transfer_id, @gateway_key, @resolved_as, @
 -- name: PaymentClaimsForget :exec
 -- Keys that were released and have not come again for so long that no client tries them any more.
 DELETE FROM payment_claim WHERE step = 'released' AND lease_until < clock_timestamp() - make_interval(secs => @window_seconds::double precision);
+
+-- name: PaymentKeysOfTransfers :many
+-- The keys under which transfers were answered, as far as their window goes. A key is in the commit of its transfer, so it is among those that its user
+-- had on that day.
+SELECT k.user_id, k.idem_key, k.created_at, k.transfer_id, k.status
+  FROM (SELECT unnest(@transfer_ids::text[]) AS transfer_id, unnest(@user_ids::text[]) AS user_id, unnest(@days::date[]) AS day) w
+       CROSS JOIN LATERAL (SELECT p.user_id, p.idem_key, p.created_at, p.transfer_id, p.status
+                             FROM payment_key p
+                            WHERE p.user_id = w.user_id AND p.day BETWEEN w.day - 1 AND w.day + 1 AND p.ledger_id = @ledger_id
+                              AND p.transfer_id = w.transfer_id
+                            LIMIT 1) k;
+
+-- name: PaymentClaimsOfTransfers :many
+-- Claims are those that are not settled, and a few days of released ones: there are not many.
+SELECT c.user_id, c.idem_key, c.transfer_id, c.step, c.generation, c.gateway_key, c.lease_until, c.attempts, c.created_at, c.review_at, c.detail
+  FROM payment_claim c
+ WHERE c.ledger = @ledger AND c.transfer_id = ANY (@transfer_ids::text[])
+ LIMIT @most;
+
+-- name: PaymentResolutionsOfTransfers :many
+SELECT r.user_id, r.idem_key, r.transfer_id, r.gateway_key, r.resolved_as, r.reason, r.resolved_at
+  FROM payment_resolution r
+ WHERE r.user_id = ANY (@user_ids::text[]) AND r.transfer_id = ANY (@transfer_ids::text[])
+ LIMIT @most;
+
+-- name: PaymentLedger :many
+SELECT l.ledger_id FROM ledger l WHERE l.name = @name;

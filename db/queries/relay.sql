@@ -128,3 +128,11 @@ SELECT count(*)::bigint AS parked FROM relay_parked WHERE outcome IS NULL;
 -- name: RelayUnbind :exec
 -- The cursors are put anew, and belong to no cluster yet.
 UPDATE relay SET cluster = NULL, prefix = NULL, partitions = NULL;
+
+-- name: RelayCursorOf :many
+SELECT c.through, c.moved_at FROM relay_cursor c JOIN ledger l ON l.ledger_id = c.ledger_id WHERE l.name = @ledger;
+
+-- name: RelayParkedByID :many
+SELECT p.event_id, p.type, coalesce(p.error, '')::text AS error, p.parked_at, coalesce(p.request, '')::text AS request,
+       coalesce(p.reason, '')::text AS reason, coalesce(p.outcome, '')::text AS outcome, p.settled_at
+  FROM unnest(@event_ids::text[]) AS w (event_id) JOIN relay_parked p ON p.event_id = w.event_id;

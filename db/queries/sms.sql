@@ -116,3 +116,10 @@ DELETE FROM khata_sms.message
  WHERE event_id IN (SELECT event_id FROM khata_sms.message
                      WHERE created_at < statement_timestamp() - make_interval(secs => @keep::double precision) AND state IN ('sent', 'expired')
                      ORDER BY created_at LIMIT @most);
+
+-- name: SMSOf :many
+-- The messages about some events.
+SELECT m.event_id, m.ledger, m.account, m.transfer_id, m.kind, m.phone, m.language, m.text, m.event_time, m.created_at, m.state, m.attempts,
+       m.next_attempt_at, m.sent_at, m.gateway_ref, m.last_error
+  FROM unnest(@event_ids::text[]) AS w (event_id) JOIN khata_sms.message m ON m.event_id = w.event_id
+ ORDER BY m.created_at, m.event_id;
