@@ -42,10 +42,10 @@ func (c *console) serve(route route) http.HandlerFunc {
 			defer v.drain()
 		}
 		err := v.admit()
-		if err == nil {
-			err = route.handle(v)
-		} else {
+		if err != nil {
 			v.deny(err)
+		} else if err = v.writeDown(); err == nil {
+			err = route.handle(v)
 		}
 		if err != nil {
 			v.failWith(err)

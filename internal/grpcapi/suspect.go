@@ -2,10 +2,14 @@ package grpcapi
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/khata-ledger/khata/internal/support"
 	"github.com/khata-ledger/khata/internal/suspect"
 	"github.com/khata-ledger/khata/internal/wire"
 	"github.com/khata-ledger/khata/ledger"
@@ -63,7 +67,15 @@ func (s *SupportService) ListSuspects(ctx context.Context, in *khatav1.ListSuspe
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.suspects.Suspects(ctx, name, filter)
+	var page suspect.Page
+	asked := map[string]string{"account": in.GetAccount()}
+	if filter.AtLeast != 0 {
+		asked["at_least"] = filter.AtLeast.String()
+	}
+	err = s.readSuspects(ctx, name, "suspect.list", support.Object{Kind: "suspects"}, asked, func() (err error) {
+		page, err = s.suspects.Suspects(ctx, name, filter)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +92,28 @@ func (s *SupportService) GetSuspect(ctx context.Context, in *khatav1.GetSuspectR
 	if err != nil {
 		return nil, err
 	}
-	g, err := s.suspects.Suspect(ctx, name, in.GetSuspect())
+	var g *suspect.Group
+	object := support.Object{Kind: "suspect", ID: strconv.FormatInt(in.GetSuspect(), 10)}
+	err = s.readSuspects(ctx, name, "suspect.read", object, nil, func() (err error) {
+		g, err = s.suspects.Suspect(ctx, name, in.GetSuspect())
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &khatav1.GetSuspectResponse{Suspect: encodeSuspect(g)}, nil
+}
+
+// readSuspects writes down who looks at suspects, before they are shown.
+func (s *SupportService) readSuspects(ctx context.Context, name ledger.Name, action string, object support.Object, asked map[string]string,
+	read func() error) error {
+	event := support.Event{Ledger: name.Or(), Actor: actor(ctx), Action: action, Object: object, Detail: map[string]string{}}
+	for field, value := range asked {
+		if value != "" && len(value) <= 256 && utf8.ValidString(value) && !strings.ContainsRune(value, 0) { // Anything else is refused by who is asked.
+			event.Detail[field] = value
+		}
+	}
+	return s.desk.Audit().Read(ctx, event, read)
 }
 
 // DismissSuspect implements khata.v1.SupportService.

@@ -5,7 +5,7 @@ WITH journal AS (
      WHERE relnamespace = 'public'::regnamespace
        AND relname IN ('ledger', 'currency', 'account', 'account_change', 'transfer', 'entry',
                        'snapshot', 'mark', 'value_dated_entry', 'hold_entry', 'hold_snapshot', 'open_hold',
-                       'period_change', 'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line',
+                       'period_change', 'statement', 'bank_profile', 'bank_account', 'bank_setting', 'bank_file', 'bank_statement', 'bank_line',
                        'reconcile_match', 'reconcile_item', 'reconcile_undo', 'reconcile_difference', 'reconcile_run', 'reconcile_result',
                        'audit_event', 'support_limit', 'support_refund_request', 'support_refund_decision', 'support_refund_outcome',
                        'suspect_group', 'suspect_member', 'suspect_decision'))
