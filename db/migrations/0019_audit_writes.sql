@@ -18,7 +18,8 @@ DECLARE
     told    json;
 BEGIN
     IF TG_ARGV[2] = 'bank_account_no' THEN
-        SELECT b.name INTO STRICT object FROM bank_account b WHERE b.ledger_id = NEW.ledger_id AND b.bank_account_no = object::integer;
+        -- One that is not there is refused by another guard.
+        object := coalesce((SELECT b.name FROM bank_account b WHERE b.ledger_id = NEW.ledger_id AND b.bank_account_no = object::integer), object);
     END IF;
     SELECT json_object_agg(c.name, left(written ->> c.name, 500)) INTO told FROM unnest(TG_ARGV[4:]) AS c (name) WHERE written ->> c.name <> '';
     INSERT INTO audit_event (ledger_id, event_id, actor, action, object_kind, object_id, address, outcome, detail)
