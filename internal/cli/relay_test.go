@@ -61,7 +61,7 @@ func TestRelay(t *testing.T) {
 	b.must(t, "account create cash --type asset --currency BDT")
 	b.must(t, "account create wallet:a --type liability --currency BDT")
 	eventually(t, "the oldest that is not published is ", status...) // There are no topics yet.
-	time.Sleep(time.Second) // A relay that begins asks for its topics at once, and says what is missing.
+	time.Sleep(time.Second)                                          // A relay that begins asks for its topics at once, and says what is missing.
 	if r := topics("ensure --partitions 2"); r.code != cli.ExitOK {
 		t.Fatalf("%+v", r)
 	}
