@@ -39,12 +39,15 @@ func (d *Desk) Request(ctx context.Context, who Actor, spec RefundSpec) (*Refund
 		return nil, public(ctx, "find the request", err)
 	}
 	if r == nil {
-		currency, err := d.possible(ctx, &spec)
-		if err != nil {
-			return nil, err
+		currency, impossible := d.possible(ctx, &spec)
+		if impossible == nil {
+			r, err = d.request(ctx, id, who, &spec, currency)
+		} else if r, err = d.requested(ctx, d.pool, id, who, &spec); r == nil && err == nil {
+			// Had it been there now, the button would have been pressed twice, and the first press have made it impossible to ask again.
+			err = impossible
 		}
-		if r, err = d.request(ctx, id, who, &spec, currency); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, public(ctx, "ask for the refund", err)
 		}
 	}
 	return d.settle(ctx, id, r)
