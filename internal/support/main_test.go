@@ -3,6 +3,7 @@ package support
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"os"
 	"testing"
@@ -19,7 +20,13 @@ import (
 	"github.com/khata-ledger/khata/ledger"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	// Each example is a day of work on a database; make test-long has as many as there are elsewhere.
+	if os.Getenv("KHATA_TEST_LONG") == "" {
+		_ = flag.Set("rapid.checks", "30")
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 const main = ledger.DefaultLedger
 

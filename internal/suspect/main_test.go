@@ -2,6 +2,7 @@ package suspect
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -18,7 +19,13 @@ import (
 	"github.com/khata-ledger/khata/ledger"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	// Each example is a day of work on a database; make test-long has as many as there are elsewhere.
+	if os.Getenv("KHATA_TEST_LONG") == "" {
+		_ = flag.Set("rapid.checks", "30")
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 const (
 	main = ledger.DefaultLedger
