@@ -1,9 +1,12 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -155,6 +158,25 @@ func entryOf(a *BankAccount, e *journal.ReconcileEntry) *Entry {
 		out.EffectiveAt = &at
 	}
 	return out
+}
+
+// Entries gives the entries that transfers have in the account which mirrors a bank account, by the sequences of the transfers, in their order; 0 is what
+// was brought forward. Sequences without such an entry have none. It returns CodeInvalidArgument.
+func (r *Reconciler) Entries(ctx context.Context, name ledger.Name, bankAccount string, sequences []int64) ([]*Entry, error) {
+	a, err := r.BankAccount(ctx, name, bankAccount)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.entriesBySequence(ctx, a, slices.DeleteFunc(slices.Clone(sequences), func(n int64) bool { return n <= 0 }))
+	if err != nil {
+		return nil, public(ctx, "read the entries", err)
+	}
+	if !slices.Contains(sequences, 0) {
+		delete(found, entryKey{})
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b *Entry) int {
+		return cmp.Or(cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Leg, b.Leg))
+	}), nil
 }
 
 // entriesBySequence finds entries of a bank account's account in the books.

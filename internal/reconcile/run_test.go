@@ -222,6 +222,31 @@ func TestMatch_Forward(t *testing.T) {
 	d.wantState(t, "automatic opening matched: line opening 100 = entry forward 100", "automatic reference matched: line new 5 = entry new 5",
 		"entry late: missing_at_bank")
 	d.mustRepeat(t, run.No)
+
+	all, _, err := d.Results(t.Context(), main, "bank", 0, ResultFilter{Limit: 10})
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	late := all[0].Entry
+	for _, c := range []struct {
+		sequences []int64
+		want      string
+	}{
+		{nil, ""}, {[]int64{1 << 40}, ""}, {[]int64{0}, "0 100 2025-12-31; "},
+		{[]int64{late.Sequence, 0, 0}, fmt.Sprintf("0 100 2025-12-31; %d 3 2025-12-31; ", late.Sequence)},
+	} {
+		list, err := d.Entries(t.Context(), main, "bank", c.sequences)
+		got := ""
+		for _, e := range list {
+			got += fmt.Sprintf("%d %s %s; ", e.Sequence, e.Amount, e.Day)
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%v: %q, want %q, %v", c.sequences, got, c.want, err)
+		}
+	}
+	if _, err := d.Entries(t.Context(), main, "nobank", nil); ledger.CodeOf(err) != ledger.CodeInvalidArgument {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestMatch_DuplicateLater has the bank book again, and the books post again, what a run has settled before.

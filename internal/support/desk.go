@@ -280,7 +280,7 @@ func isViolation(err error, constraint string) bool {
 
 // fourEyes says who may not come to a verdict; nil if they may. The database does it again.
 func (r *Refund) fourEyes(who Actor, v Verdict) error {
-	switch mine := sameName(who.Name, r.Maker); {
+	switch mine := SamePerson(who.Name, r.Maker); {
 	case mine && v != Withdraw:
 		return ledger.Errorf(ledger.CodePermissionDenied, "request %d is yours: another person has to approve or reject it", r.Number)
 	case !mine && v == Withdraw:

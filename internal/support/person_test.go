@@ -39,7 +39,7 @@ func TestOnePerson(t *testing.T) {
 		{"rina", "oidc:rina", true}, {"oidc:Rina", "local:rINA", true}, {"rina", "rina@a.example", false}, {"oidc:oidc:rina", "rina", false},
 		{"other:rina", "rina", false}, {"user:rina", "OIDC:rina", true}, {"oidc:", "local:", true},
 	} {
-		if got := sameName(c.a, c.b); got != c.same {
+		if got := SamePerson(c.a, c.b); got != c.same {
 			t.Errorf("%s and %s: %t", c.a, c.b, got)
 		}
 		if got := o.query(t, `SELECT (support_person($1) = support_person($2))::text`, c.a, c.b); got != fmt.Sprint(c.same) {

@@ -172,8 +172,8 @@ func noLedger(name ledger.Name) error {
 // prefixOfWay is what package auth puts before a name for the way in which somebody has come.
 var prefixOfWay = regexp.MustCompile(`^(?i:oidc|local|user):`)
 
-// sameName reports whether two names are of one person: they differ in the case of letters at most, or in the way in which they came. Somebody who has
+// SamePerson reports whether two names are of one person: they differ in the case of letters at most, or in the way in which they came. Somebody who has
 // a token beside the sign-in with an identity provider does not become two people by it. The database has the same rule: support_person.
-func sameName(a, b string) bool {
+func SamePerson(a, b string) bool {
 	return strings.EqualFold(prefixOfWay.ReplaceAllString(a, ""), prefixOfWay.ReplaceAllString(b, ""))
 }
