@@ -35,8 +35,6 @@ type Books interface {
 	PeriodChanges(ctx context.Context, name ledger.Name, before int64, limit int) ([]ledger.PeriodChange, error)
 	ClosePeriod(ctx context.Context, caller string, name ledger.Name, c ledger.PeriodClose) (change ledger.PeriodChange, already bool, err error)
 	ReopenPeriod(ctx context.Context, caller string, name ledger.Name, r ledger.PeriodReopen) (change *ledger.PeriodChange, already bool, err error)
-	AccountEntriesOf(ctx context.Context, name ledger.Name, id ledger.AccountID, sequences []int64, transfers []ledger.TransferID) ([]journal.ReconcileEntry,
-		error)
 }
 
 // Reconciler compares the books with what banks say. *reconcile.Reconciler is one.
@@ -51,6 +49,7 @@ type Reconciler interface {
 	File(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*reconcile.File, error)
 	Lines(ctx context.Context, name ledger.Name, bankAccount string, filter reconcile.LineFilter) (list []*reconcile.Line, more bool, err error)
 	Line(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*reconcile.Line, error)
+	Entries(ctx context.Context, name ledger.Name, bankAccount string, sequences []int64) ([]*reconcile.Entry, error)
 	Profiles(ctx context.Context, name ledger.Name) ([]reconcile.StoredProfile, error)
 	Profile(ctx context.Context, name ledger.Name, profile string, version int) (reconcile.StoredProfile, error)
 	SaveProfile(ctx context.Context, name ledger.Name, profile bankfile.Profile, caller string) (reconcile.StoredProfile, error)

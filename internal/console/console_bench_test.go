@@ -63,7 +63,7 @@ func newDesk(t *testing.T, open bool, change ...func(*console.Config)) *desk {
 	d.sessions = auth.NewSessions(d.at)
 	d.journal = journal.New(d.at.Pool, journal.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(d.journal.Close)
-	d.bank, d.books.entries = reconcile.New(d.journal, d.at.Pool), d.journal
+	d.bank = reconcile.New(d.journal, d.at.Pool)
 	d.help, d.suspects = support.New(d.journal, d.at.Pool, support.Config{}), suspect.New(suspect.Config{Journal: d.journal, Pool: d.at.Pool})
 	c := console.Config{
 		Reports: d.books, Books: d.books, Reconciler: d.bank, Desk: d.help, Suspects: d.suspects, Sessions: d.sessions, Zone: "Asia/Dhaka",

@@ -29,16 +29,6 @@ type fakeBooks struct {
 	callers    []string
 	ledgers    []ledger.Name
 	accounts   []ledger.Account
-	// entries has the entries that bank accounts mirror, if there are any.
-	entries *journal.Journal
-}
-
-func (b *fakeBooks) AccountEntriesOf(ctx context.Context, name ledger.Name, id ledger.AccountID, sequences []int64,
-	transfers []ledger.TransferID) ([]journal.ReconcileEntry, error) {
-	if b.entries == nil {
-		return nil, b.failure()
-	}
-	return b.entries.AccountEntriesOf(ctx, name, id, sequences, transfers)
 }
 
 func newFakeBooks() *fakeBooks {
