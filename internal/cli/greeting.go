@@ -29,7 +29,7 @@ func (g greeting) text() string {
 		line("  payments  http://%s/v1   (sandbox: whoever says sandbox-shimul is Shimul)", g.pay)
 	}
 	if g.console != "" {
-		line("  console   http://%s/console/   (trial balance, statements, closing a month: pick who to be)", g.console)
+		line("  console   http://%s/console/   (reports, reconciliation, support: pick who to be)", g.console)
 	}
 	if g.brokers != "" {
 		line("  events    %s   (Kafka: topics khata.transfers and khata.accounts; verdicts on khata.verdicts)", g.brokers)

@@ -116,7 +116,7 @@ and --tls-key.`,
 	cmd.Flags().StringVar(&consumers, "consumers-dsn", "", "the database of khata consume sms and verdicts, whose messages and verdicts the support desk shows; empty shows none")
 	at.flags(cmd)
 	cmd.Flags().StringVar(&at.pay, "pay", "", "address of the payment API, such as 127.0.0.1:7090; empty leaves it out")
-	cmd.Flags().StringVar(&at.console, "console", "", "address of the console, the pages for finance, such as 127.0.0.1:7093; empty leaves it out")
+	cmd.Flags().StringVar(&at.console, "console", "", "address of the console, the pages for finance and support, such as 127.0.0.1:7093; empty leaves it out")
 	cmd.Flags().BoolVar(&at.payPage, "pay-page", true, "payment API: serve the pay page beside it, at /pay")
 	cmd.Flags().StringVar(&at.gateway, "gateway", "", "base URL of the card gateway, for cash-ins of the payment API; its token is read from KHATA_GATEWAY_TOKEN")
 	cmd.Flags().DurationVar(&at.gatewayTimeout, "gateway-timeout", 20*time.Second, "how long a call of the gateway may take, 30s at most; what a dead server left is looked into after three times as long")

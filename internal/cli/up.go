@@ -51,7 +51,7 @@ With --kafka it uses a Kafka of yours instead.`,
 	at.flags(cmd)
 	at.paySandbox, at.payPage = true, true
 	cmd.Flags().StringVar(&at.pay, "pay", "127.0.0.1:7090", "address of the payment API, with tokens such as sandbox-shimul; empty leaves it out")
-	cmd.Flags().StringVar(&at.console, "console", "127.0.0.1:7093", "address of the console, the pages for finance; empty leaves it out")
+	cmd.Flags().StringVar(&at.console, "console", "127.0.0.1:7093", "address of the console, the pages for finance and support; empty leaves it out")
 	cmd.Flags().StringVar(&at.identity, "identity-listen", "127.0.0.1:7094", "address of the identity provider of the console's sandbox; empty leaves it out, and the console believes its visitors itself")
 	if err := cmd.Flags().Lookup("pay-ledger").Value.Set(string(demoLedger)); err != nil {
 		panic(err) // It takes any text.
