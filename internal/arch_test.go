@@ -72,6 +72,7 @@ var (
 		only([]string{"github.com/jackc/pgx"}, database, "only what owns tables or starts a database speaks to PostgreSQL"),
 		only([]string{"github.com/twmb/franz-go"}, kafka, "only what publishes, consumes or starts a broker speaks to Kafka"),
 		only([]string{"github.com/twmb/franz-go/pkg/kfake"}, []string{"internal/devkafka"}, "the broker of khata up is the only fake one that is built in"),
+		only([]string{"internal/devidp"}, []string{"internal/server"}, "the identity provider of khata up takes people for whom they say they are"),
 		only([]string{"internal/dbsqlc"}, []string{"internal/journal", "internal/auth", "internal/payapi", "internal/relay", "internal/wallet", "internal/sms", "internal/fraud", "internal/report", "internal/reconcile", "internal/suspect", "internal/support", "internal/ledgertest"}, "a capability is the only writer of its tables"),
 		only([]string{"proto"}, []string{"internal/grpcapi", "internal/wire", "internal/relay", "internal/wallet", "internal/sms", "internal/fraud", "ledger/client", "internal/server", "internal/bench", "proto"},
 			"the wire's types stay with those who encode and decode them; everyone else speaks ledger"),
@@ -229,6 +230,7 @@ func TestArrows_OfAnotherHouse(t *testing.T) {
 		"the command line with Kafka":  {imports("internal/cli", "internal/kafka", "github.com/twmb/franz-go/pkg/kadm"), []string{"github.com/twmb/franz-go/pkg/kadm"}},
 		"Kafka in its rooms":           {imports("internal/kafka", "github.com/twmb/franz-go/pkg/kgo", "github.com/twmb/franz-go/pkg/kadm"), nil},
 		"a fake Kafka in production":   {imports("ledger/inbox", "github.com/twmb/franz-go/pkg/kfake"), []string{"github.com/twmb/franz-go/pkg/kfake"}},
+		"a provider that asks nobody":  {imports("internal/console", "internal/devidp"), []string{"internal/devidp"}},
 		"a fake Kafka in tests":        {tests("internal/report", "github.com/twmb/franz-go/pkg/kfake"), nil},
 		"the server with cobra":        {imports("internal/server", "github.com/spf13/cobra"), []string{"github.com/spf13/cobra"}},
 		"test packages built in": {
