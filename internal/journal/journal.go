@@ -200,10 +200,10 @@ func (j *Journal) public(ctx context.Context, doing string, err error) error {
 	switch {
 	case class != pg.Fault && deadlineWithin(ctx, longestPause): // A pause that the deadline would cut short is not begun.
 		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
-	case class == pg.Again:
+	case class == pg.Again && !errors.Is(err, errNoTimeLeft):
 		j.log.Warn("retries spent", "doing", doing, "error", err)
 		return ledger.Errorf(ledger.CodeConflict, "%s: lost to concurrent transactions too often; send it again", doing)
-	case class == pg.Unavailable, class == pg.LockTimeout:
+	case class != pg.Fault:
 		j.log.Warn("database unavailable", "doing", doing, "error", err)
 		return &ledger.Error{
 			Code:       ledger.CodeUnavailable,

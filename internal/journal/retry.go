@@ -18,6 +18,10 @@ const (
 	firstPause, longestPause = 10 * time.Millisecond, 500 * time.Millisecond
 )
 
+// errNoTimeLeft: a transaction that lost to others once or twice would have been tried again, had there been time. That is not to have
+// lost too often: a database that stood still until the time of a batch was nearly over makes that of any loss.
+var errNoTimeLeft = errors.New("no time was left to try it again")
+
 // retry runs try until it succeeds, fails for good, or ctx ends. It returns the error of the last try.
 func (j *Journal) retry(ctx context.Context, try func() error) error {
 	pause := firstPause
@@ -37,7 +41,7 @@ func (j *Journal) retry(ctx context.Context, try func() error) error {
 			losses++
 			// Two that deadlocked would meet again if they started again together.
 			if losses > 1 && !sleep(ctx, jitter(time.Duration(losses)*time.Millisecond)) {
-				return err
+				return errors.Join(errNoTimeLeft, err)
 			}
 		case class == pg.Unavailable:
 			if !sleep(ctx, jitter(pause)) {
