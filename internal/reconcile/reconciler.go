@@ -2,9 +2,7 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,18 +11,15 @@ import (
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/internal/retry"
 	"github.com/khata-ledger/khata/ledger"
 )
 
 const (
 	// atOnce is how many imports, runs and reports a server makes at the same time: each needs memory in proportion to what it looks at.
 	atOnce = 2
-	// budget is how long a change may be tried again where the database does not answer.
-	budget = 30 * time.Second
 	// lockTimeout is how long a change waits for the lock of its bank account. A large import or run holds it for some seconds.
-	lockTimeout = "25s"
-	// maxLosses is how often a change may lose to another one before it is given up.
-	maxLosses = 20
+	lockTimeout = 25 * time.Second
 )
 
 // Reconciler is what this package does. It is safe for concurrent use, and any number of servers may have one on the same database. Every error that
@@ -55,14 +50,14 @@ func (r *Reconciler) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// change runs f in a transaction, again while that may help: f must leave nothing behind but what it returns at last. Where the answer to a commit
-// did not arrive, running f again finds out what became of it, so f must know its own work again.
+// patience is how a Reconciler waits for the database. Whoever has waited for a lock for lockTimeout does not ask for it again.
+var patience = retry.Policy{Budget: lockTimeout, Contended: "others keep deciding about the same bank account"}
+
+// change runs f in a transaction, again while that may help: f must leave nothing behind but what it returns at last, and know its own work again.
 func (r *Reconciler) change(ctx context.Context, doing string, f func(tx pgx.Tx) error) error {
-	begun := time.Now()
-	pause := 10 * time.Millisecond
-	for losses := 0; ; {
-		err := pg.InTx(ctx, r.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+lockTimeout+"'"); err != nil {
+	return patience.Do(ctx, doing, func(bool) error {
+		return pg.InTx(ctx, r.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
 				return err
 			}
 			if err := f(tx); err != nil {
@@ -71,49 +66,12 @@ func (r *Reconciler) change(ctx context.Context, doing string, f func(tx pgx.Tx)
 			// What is answered for must be on the standby, too, even if it was there before.
 			return r.sql.WaitForStandby(ctx, tx)
 		})
-		var typed *ledger.Error
-		if err == nil || errors.As(err, &typed) {
-			return err
-		}
-		switch class := pg.Classify(err); {
-		case ctx.Err() != nil:
-			return public(ctx, doing, err)
-		case class == pg.Again && losses < maxLosses:
-			losses++
-		case class == pg.Unavailable && time.Since(begun) < budget:
-			pause = min(2*pause, 500*time.Millisecond)
-		default:
-			return public(ctx, doing, err)
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-		}
-	}
+	})
 }
 
 // public turns an error into one for callers.
 func public(ctx context.Context, doing string, err error) error {
-	var typed *ledger.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &typed):
-		return err
-	case errors.Is(ctx.Err(), context.Canceled):
-		return ledger.Errorf(ledger.CodeCancelled, "%s: the caller cancelled the request", doing)
-	case ctx.Err() != nil:
-		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
-	}
-	switch pg.Classify(err) {
-	case pg.Again:
-		return ledger.Errorf(ledger.CodeConflict, "%s: others keep deciding about the same bank account; ask again", doing)
-	case pg.Unavailable, pg.LockTimeout:
-		unavailable := ledger.Errorf(ledger.CodeUnavailable, "%s: the database did not answer in time; ask again", doing)
-		unavailable.RetryAfter = time.Second
-		return fmt.Errorf("%w (%w)", unavailable, err)
-	}
-	return fmt.Errorf("%w (%w)", ledger.Errorf(ledger.CodeInternal, "%s: internal error", doing), err)
+	return patience.Public(ctx, doing, err)
 }
 
 // lock locks a bank account until the end of the transaction. It is a statement of its own, so that later ones see what was committed before.

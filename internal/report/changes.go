@@ -108,7 +108,7 @@ func (r *Reports) later(ctx context.Context, s Statement, horizon int64) ([]dbsq
 		LedgerID: account.LedgerID, AccountNo: account.AccountNo, Basis: string(s.Basis), After: int32(s.Ordinal), PageSize: 10_000, //nolint:gosec // it was one
 	})
 	if err != nil {
-		return nil, r.public(ctx, "list the statements", err)
+		return nil, public(ctx, "list the statements", err)
 	}
 	return slices.DeleteFunc(rows, func(row dbsqlc.StatementsOfAccountRow) bool { return row.Through > horizon }), nil
 }

@@ -7,26 +7,22 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/journal"
-	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/internal/retry"
 	"github.com/khata-ledger/khata/internal/sheet"
 	"github.com/khata-ledger/khata/ledger"
 )
 
 const (
-	// issueTries is how often a statement is begun anew because somebody else has issued the next one meanwhile.
-	issueTries = 5
 	// AccountStatement is the report that a statement's content is of.
 	AccountStatement Name = "account-statement"
 )
@@ -54,20 +50,17 @@ func (r *Reports) Issue(ctx context.Context, spec StatementSpec, caller string) 
 		return Statement{}, false, err
 	}
 	defer leave()
+	var number int64
 	// A place that somebody else has taken meanwhile is not there any more: the next try finds their statement, or follows it.
-	for range issueTries {
-		number, fresh, err := r.issue(ctx, spec, caller)
-		var taken *pgconn.PgError
-		if errors.As(err, &taken) && taken.ConstraintName == "statement_ordinal_key" {
-			continue
-		}
-		if err != nil {
-			return Statement{}, false, r.public(ctx, "issue the statement", err)
-		}
-		s, err := r.Statement(ctx, spec.Ledger, number)
-		return s, fresh, err
+	err = patience.Do(ctx, "issue the statement", func(bool) (err error) {
+		number, issued, err = r.issue(ctx, spec, caller)
+		return err
+	})
+	if err != nil {
+		return Statement{}, false, err
 	}
-	return Statement{}, false, ledger.Errorf(ledger.CodeConflict, "others keep issuing statements of account %s: ask again", spec.Account)
+	s, err = r.Statement(ctx, spec.Ledger, number)
+	return s, issued, err
 }
 
 func (s *StatementSpec) validate() error {
@@ -340,7 +333,7 @@ func (r *Reports) Statement(ctx context.Context, name ledger.Name, number int64)
 		return Statement{}, ledger.Invalid("statement", "%d is no statement of ledger %s", number, name.Or())
 	}
 	if err != nil {
-		return Statement{}, r.public(ctx, "read the statement", err)
+		return Statement{}, public(ctx, "read the statement", err)
 	}
 	s := statement(name, dbsqlc.StatementsOfLedgerRow{
 		StatementNo: row.StatementNo, AccountID: row.AccountID, Basis: row.Basis, Ordinal: row.Ordinal, StartsAt: row.StartsAt, EndsAt: row.EndsAt,
@@ -381,7 +374,7 @@ func (r *Reports) Statements(ctx context.Context, name ledger.Name, account ledg
 		}
 	}
 	if err != nil {
-		return nil, false, r.public(ctx, "list the statements", err)
+		return nil, false, public(ctx, "list the statements", err)
 	}
 	more = len(rows) > limit
 	for _, row := range rows[:min(limit, len(rows))] {
@@ -402,18 +395,10 @@ func statement(name ledger.Name, row dbsqlc.StatementsOfLedgerRow) Statement {
 	}
 }
 
+// patience is for those who lost to others. Where the database does not answer, the caller asks again.
+var patience = retry.Policy{Contended: "others keep issuing statements of the same account"}
+
 // public turns an error of the database into one for callers.
-func (r *Reports) public(ctx context.Context, doing string, err error) error {
-	var typed *ledger.Error
-	switch {
-	case errors.As(err, &typed):
-		return typed
-	case errors.Is(ctx.Err(), context.Canceled):
-		return ledger.Errorf(ledger.CodeCancelled, "%s: the caller cancelled the request", doing)
-	case ctx.Err() != nil:
-		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
-	case pg.Classify(err) == pg.Fault:
-		return fmt.Errorf("%w (%w)", ledger.Errorf(ledger.CodeInternal, "%s: internal error", doing), err)
-	}
-	return fmt.Errorf("%w (%w)", ledger.Errorf(ledger.CodeUnavailable, "%s: the database does not answer", doing), err)
+func public(ctx context.Context, doing string, err error) error {
+	return patience.Public(ctx, doing, err)
 }

@@ -2,9 +2,6 @@ package support
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"regexp"
 	"strings"
 	"time"
@@ -16,14 +13,11 @@ import (
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/internal/retry"
 	"github.com/khata-ledger/khata/ledger"
 )
 
 const (
-	// budget is how long a change may be tried again where the database does not answer.
-	budget = 30 * time.Second
-	// maxLosses is how often a change may lose to another one before it is given up.
-	maxLosses = 20
 	// maxNote and maxTicket are in bytes; maxActor is the most of a name, and of an address.
 	maxNote, maxTicket, maxActor = 1000, 100, 256
 )
@@ -95,62 +89,25 @@ func validateText(field, text string, required bool, most int) error {
 	return nil
 }
 
-// change runs f in a transaction, again while that may help: f must leave nothing behind but what it returns at last. Where the answer to a commit
-// did not arrive, running f again finds out what became of it, so f must know its own work again.
+// patience is how a desk waits for the database.
+var patience = retry.Policy{Budget: 30 * time.Second, Contended: "others keep changing the same"}
+
+// change runs f in a transaction, again while that may help: f must leave nothing behind but what it returns at last, and know its own work again.
 func change(ctx context.Context, pool *pgxpool.Pool, doing string, f func(tx pgx.Tx) error) error {
-	begun := time.Now()
-	pause := 10 * time.Millisecond
-	for losses := 0; ; {
-		err := pg.InTx(ctx, pool, func(tx pgx.Tx) error {
+	return patience.Do(ctx, doing, func(bool) error {
+		return pg.InTx(ctx, pool, func(tx pgx.Tx) error {
 			if err := f(tx); err != nil {
 				return err
 			}
 			// What is answered for must be on the standby, too, even if it was there before.
 			return dbsqlc.New().WaitForStandby(ctx, tx)
 		})
-		var typed *ledger.Error
-		if err == nil || errors.As(err, &typed) {
-			return err
-		}
-		switch class := pg.Classify(err); {
-		case ctx.Err() != nil:
-			return public(ctx, doing, err)
-		case class == pg.Again && losses < maxLosses:
-			losses++
-		case class == pg.Unavailable && time.Since(begun) < budget:
-			pause = min(2*pause, 500*time.Millisecond)
-		default:
-			return public(ctx, doing, err)
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-		}
-	}
+	})
 }
 
 // public turns an error into one for callers.
 func public(ctx context.Context, doing string, err error) error {
-	var typed *ledger.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &typed):
-		return err
-	case errors.Is(ctx.Err(), context.Canceled):
-		return ledger.Errorf(ledger.CodeCancelled, "%s: the caller cancelled the request", doing)
-	case ctx.Err() != nil:
-		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
-	}
-	switch pg.Classify(err) {
-	case pg.Again:
-		return ledger.Errorf(ledger.CodeConflict, "%s: others keep changing the same; ask again", doing)
-	case pg.Unavailable, pg.LockTimeout:
-		unavailable := ledger.Errorf(ledger.CodeUnavailable, "%s: the database did not answer in time; ask again", doing)
-		unavailable.RetryAfter = time.Second
-		return fmt.Errorf("%w (%w)", unavailable, err)
-	}
-	return fmt.Errorf("%w (%w)", ledger.Errorf(ledger.CodeInternal, "%s: internal error", doing), err)
+	return patience.Public(ctx, doing, err)
 }
 
 // ledgerID is the number of a ledger. It returns CodeLedgerNotFound.

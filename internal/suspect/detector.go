@@ -2,10 +2,7 @@ package suspect
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,7 +10,7 @@ import (
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
 	"github.com/khata-ledger/khata/internal/journal"
-	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/internal/retry"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -88,63 +85,15 @@ func (d *Detector) ledgerID(ctx context.Context, name ledger.Name) (int32, error
 	return ids[0], nil
 }
 
-const (
-	// budget is how long something may be tried again where the database does not answer.
-	budget = 15 * time.Second
-	// maxLosses is how often a decision may lose to others before it is given up.
-	maxLosses = 20
-)
+// patience is how a Detector waits for the database.
+var patience = retry.Policy{Budget: 15 * time.Second, Contended: "others keep deciding about the same ledger, or new transfers keep being looked at"}
 
-// again does something, and again while that may help. Where the answer to a commit did not arrive, doing it again finds out what became of it, so it
-// must know its own work again: tried says that it may be there.
+// again does something, and again while that may help.
 func (d *Detector) again(ctx context.Context, doing string, do func(tried bool) error) error {
-	begun, pause, tried := time.Now(), 10*time.Millisecond, false
-	for losses := 0; ; {
-		err := do(tried)
-		tried = tried || errors.Is(err, pg.ErrUnknown)
-		var typed *ledger.Error
-		if err == nil || errors.As(err, &typed) {
-			return err
-		}
-		switch class := pg.Classify(err); {
-		case ctx.Err() != nil:
-			return public(ctx, doing, err)
-		case (errors.Is(err, errMoved) || class == pg.Again) && losses < maxLosses:
-			losses++
-		case (class == pg.Unavailable || class == pg.LockTimeout) && time.Since(begun) < budget:
-			pause = min(2*pause, 500*time.Millisecond)
-		default:
-			return public(ctx, doing, err)
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-		}
-	}
+	return patience.Do(ctx, doing, do)
 }
 
 // public turns an error into one for callers.
 func public(ctx context.Context, doing string, err error) error {
-	var typed *ledger.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &typed):
-		return err
-	case errors.Is(ctx.Err(), context.Canceled):
-		return ledger.Errorf(ledger.CodeCancelled, "%s: the caller cancelled the request", doing)
-	case ctx.Err() != nil:
-		return ledger.Errorf(ledger.CodeDeadlineExceeded, "%s: the request's deadline passed", doing)
-	case errors.Is(err, errMoved):
-		return ledger.Errorf(ledger.CodeConflict, "%s: new transfers keep being looked at; ask again", doing)
-	}
-	switch pg.Classify(err) {
-	case pg.Again:
-		return ledger.Errorf(ledger.CodeConflict, "%s: others keep deciding about the same ledger; ask again", doing)
-	case pg.Unavailable, pg.LockTimeout:
-		unavailable := ledger.Errorf(ledger.CodeUnavailable, "%s: the database did not answer in time; ask again", doing)
-		unavailable.RetryAfter = time.Second
-		return fmt.Errorf("%w (%w)", unavailable, err)
-	}
-	return fmt.Errorf("%w (%w)", ledger.Errorf(ledger.CodeInternal, "%s: internal error", doing), err)
+	return patience.Public(ctx, doing, err)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ import (
 )
 
 // errMoved: somebody else has followed the ledger meanwhile, or is about to.
-var errMoved = errors.New("the cursor of the ledger has been moved by somebody else")
+var errMoved = fmt.Errorf("the cursor of the ledger has been moved by somebody else: %w", pg.ErrAgain)
 
 // stepLimit bounds a batch, and the look for work: a connection that has gone silent must not stop the job.
 const stepLimit = time.Minute
