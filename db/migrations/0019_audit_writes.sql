@@ -1,9 +1,9 @@
 -- +goose Up
 
--- The audit of what people write elsewhere than at the support desk: closing periods, issuing statements, reconciling, dismissing suspects. Whoever
--- writes such a row, by whatever program, has it in the audit, in the same transaction; if it cannot be there, the row is not.
+-- The audit of what people write elsewhere than at the support desk: changing accounts, closing periods, issuing statements, reconciling, dismissing
+-- suspects. Whoever writes such a row, by whatever program, has it in the audit, in the same transaction; if it cannot be there, the row is not.
 --
--- Transfers and accounts are not in it: each row names its caller, and there are too many of them that are no person's.
+-- Transfers and new accounts are not in it: each row names its caller, and there are too many of them that are no person's.
 SET LOCAL lock_timeout = '3s';
 
 -- Its arguments: the action, the kind of object, the column that names the object, the column that names the actor, and the columns that are told. An object
@@ -30,6 +30,9 @@ $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION audit_write() FROM PUBLIC;
 
+CREATE TRIGGER account_audit AFTER UPDATE ON account
+    FOR EACH ROW EXECUTE FUNCTION audit_write('account.change', 'account', 'account_id', 'changed_by', 'version', 'name', 'frozen', 'closed', 'floor',
+                                              'ceiling', 'serialised');
 CREATE TRIGGER period_change_audit AFTER INSERT ON period_change
     FOR EACH ROW EXECUTE FUNCTION audit_write('period.change', 'period', 'closed_before', 'changed_by', 'sequence', 'zone', 'reason');
 CREATE TRIGGER statement_audit AFTER INSERT ON statement
@@ -60,6 +63,7 @@ CREATE TRIGGER suspect_decision_dismiss_audit AFTER INSERT ON suspect_decision
 CREATE TRIGGER suspect_decision_undismiss_audit AFTER INSERT ON suspect_decision
     FOR EACH ROW WHEN (NOT NEW.dismissed) EXECUTE FUNCTION audit_write('suspect.undismiss', 'suspect', 'group_no', 'decided_by', 'members', 'reason');
 
+ALTER TABLE account ENABLE ALWAYS TRIGGER account_audit;
 ALTER TABLE period_change ENABLE ALWAYS TRIGGER period_change_audit;
 ALTER TABLE statement ENABLE ALWAYS TRIGGER statement_audit;
 ALTER TABLE bank_profile ENABLE ALWAYS TRIGGER bank_profile_audit;

@@ -46,9 +46,11 @@ var (
 	auditActions = []string{
 		support.ActionRefundRequest, support.ActionRefundApprove, support.ActionRefundReject, support.ActionRefundWithdraw, support.ActionRefundPost,
 		support.ActionRefundForm, support.ActionRefundRead, support.ActionLimitSet, support.ActionFind, support.ActionStory, support.ActionReview,
-		support.ActionAuditList, "suspect.list", "suspect.read",
+		support.ActionAuditList, "suspect.list", "suspect.read", "suspect.dismiss", "suspect.undismiss", "account.change", "period.change", "statement.issue",
+		"bank.create", "bank.set", "bank.profile", "bank.import", "reconcile.match", "reconcile.confirm", "reconcile.ignore", "reconcile.undo",
+		"reconcile.difference",
 	}
-	auditKinds = []string{support.ObjectTransfer, "refund", "limit", "suspect"}
+	auditKinds = []string{support.ObjectTransfer, "refund", "limit", "suspect", "account", "period", "statement", "bank_account", "bank_profile"}
 )
 
 func (v *visit) audit() error {

@@ -40,6 +40,11 @@ func TestWritesElsewhere(t *testing.T) {
 		action, object string
 		write          func() error
 	}{
+		{"account.change", "account:wallet:shimul", func() error {
+			frozen := ledger.FrozenDebits
+			_, err := o.journal.UpdateAccount(ctx, "boss", main, "wallet:shimul", ledger.AccountUpdate{Frozen: &frozen})
+			return err
+		}},
 		{"period.change", "period:2026-01-01", func() error {
 			_, _, err := o.journal.ClosePeriod(ctx, "boss", main, ledger.PeriodClose{Before: day, Reason: "the year is over"})
 			return err
