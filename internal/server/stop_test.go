@@ -135,7 +135,8 @@ func TestUp_Restarts(t *testing.T) {
 	b := &bench{routes: []*route{routeTo("")}}
 	w := workload{seed(t)}
 	start := func() *process {
-		p, address := startKhata(t, "up", "--data-dir", dir, "--kafka-listen", "127.0.0.1:0")
+		p, address := startKhata(t, "up", "--data-dir", dir, "--kafka-listen", "127.0.0.1:0", "--pay", "127.0.0.1:0", "--sms-listen", "127.0.0.1:0",
+			"--console", "127.0.0.1:0", "--identity-listen", "127.0.0.1:0")
 		b.routes[0].address.Store(&address)
 		return p
 	}
