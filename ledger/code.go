@@ -34,6 +34,8 @@ const (
 	CodeTransferNotFound Code = "TRANSFER_NOT_FOUND"
 	// CodeCurrencyNotFound: the currency is neither in ISO 4217 nor registered. Nothing was written.
 	CodeCurrencyNotFound Code = "CURRENCY_NOT_FOUND"
+	// CodeNotFound: something that has no code of its own is not there, such as a bank account or a suspected double charge. Nothing was written.
+	CodeNotFound Code = "NOT_FOUND"
 	// CodeAlreadyExists: the id is taken by other content. Nothing was written.
 	CodeAlreadyExists Code = "ALREADY_EXISTS"
 	// CodeInsufficientFunds: the account would go below its floor.
@@ -91,7 +93,7 @@ const (
 
 var codes = []Code{
 	CodeInvalidArgument, CodeUnbalanced, CodeCurrencyMismatch, CodeAmountScale, CodeUnauthenticated, CodePermissionDenied,
-	CodeLedgerNotFound, CodeAccountNotFound, CodeTransferNotFound, CodeCurrencyNotFound, CodeAlreadyExists,
+	CodeLedgerNotFound, CodeAccountNotFound, CodeTransferNotFound, CodeCurrencyNotFound, CodeNotFound, CodeAlreadyExists,
 	CodeInsufficientFunds, CodeCeilingExceeded, CodeAccountClosed, CodeAccountFrozen, CodePeriodClosed, CodeConditionFailed,
 	CodeHoldEnded, CodeHoldExpired, CodeCaptureExceedsHold, CodeRefundedChanged, CodeRefundExceedsRest, CodeAlreadyReversed, CodeAlreadyRefunded,
 	CodeDeclinedByGateway, CodeWrongOrigin, CodeNotSerialised, CodeAtomicCallRefused, CodeBalanceNotZero, CodeConflict, CodeOverloaded,

@@ -51,6 +51,11 @@ func Invalid(field, format string, args ...any) *Error {
 	return violation(CodeInvalidArgument, field, format, args...)
 }
 
+// Missing makes a CodeNotFound error about the field that names what is not there.
+func Missing(field, format string, args ...any) *Error {
+	return violation(CodeNotFound, field, format, args...)
+}
+
 func violation(code Code, field, format string, args ...any) *Error {
 	return &Error{
 		Code:       code,

@@ -22,7 +22,7 @@ func (b *Books) origin(t *Terms) (*origin, error) {
 	if !ok {
 		record, ok := b.transfers[t.Origin]
 		if !ok || record.Sequence != 0 { // An earlier record would have been entered as an origin.
-			return nil, violation(CodeTransferNotFound, t.originField(), "transfer %q has not been decided", string(t.Origin))
+			return nil, violation(CodeTransferNotFound, t.originField(), "there is no transfer %q", string(t.Origin))
 		}
 		b.AddOrigin(record, nil)
 		o = b.origins[t.Origin]

@@ -708,10 +708,10 @@ func TestBooks_DecideAtomically(t *testing.T) {
 func TestBooks_DecideAtomically_Culprit(t *testing.T) {
 	t.Parallel()
 	for want, culprit := range map[string]ledger.TransferSpec{
-		`transfers[1]: "2" was refused: INSUFFICIENT_FUNDS of shop`:                      move("2", "shop", "cash", "2"),
-		`transfers[1]: "2" was refused: CAPTURE_EXCEEDS_HOLD`:                            capture("2", "h", "2"),
-		`transfers[1]: amount scale: amount: has 3 decimals, BDT has 2`:                  move("2", "shop", "cash", "2.000"),
-		`transfers[1]: transfer not found: void.hold: transfer "1" has not been decided`: void("2", "1"),
+		`transfers[1]: "2" was refused: INSUFFICIENT_FUNDS of shop`:             move("2", "shop", "cash", "2"),
+		`transfers[1]: "2" was refused: CAPTURE_EXCEEDS_HOLD`:                   capture("2", "h", "2"),
+		`transfers[1]: amount scale: amount: has 3 decimals, BDT has 2`:         move("2", "shop", "cash", "2.000"),
+		`transfers[1]: transfer not found: void.hold: there is no transfer "1"`: void("2", "1"),
 	} {
 		b := bazaar().books()
 		decide(t, b, hold("h", "wallet", "shop", "1"))

@@ -35,6 +35,7 @@ var statusCodes = map[ledger.Code]codes.Code{
 	ledger.CodeAccountNotFound:    codes.NotFound,
 	ledger.CodeTransferNotFound:   codes.NotFound,
 	ledger.CodeCurrencyNotFound:   codes.NotFound,
+	ledger.CodeNotFound:           codes.NotFound,
 	ledger.CodeAlreadyExists:      codes.AlreadyExists,
 	ledger.CodeInsufficientFunds:  codes.FailedPrecondition,
 	ledger.CodeAccountClosed:      codes.FailedPrecondition,

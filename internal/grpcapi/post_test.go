@@ -122,6 +122,9 @@ var badTransfers = []alteration{
 	{"entries that balance only across currencies", entriesAre(debit("cash", "5"), credit("wallet:jpy", "5")), "InvalidArgument CURRENCY_MISMATCH currency"},
 }
 
+// missing is the fault of a request that names what is not there.
+func missing(field string) string { return "NotFound NOT_FOUND " + field }
+
 func invalid(field string) string { return "InvalidArgument INVALID_ARGUMENT " + field }
 
 func amountIs(text string) func(*khatav1.NewTransfer) {

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -73,7 +74,9 @@ func (s *ReconcileService) decodeImport(ctx context.Context, in *khatav1.BankFil
 		return spec, err
 	}
 	if !slices.Contains(formats, spec.Format) {
-		return spec, ledger.Invalid("format", "%.40q is none of %q", in.GetFormat(), formats[1:])
+		return spec, ledger.Invalid("format", "%.40q is none of %s", in.GetFormat(), strings.Join(each(formats[1:], func(f bankfile.Format) string {
+			return string(f)
+		}), ", "))
 	}
 	if spec.Format != bankfile.FormatCSV || spec.Profile != "" {
 		return spec, nil
@@ -84,7 +87,7 @@ func (s *ReconcileService) decodeImport(ctx context.Context, in *khatav1.BankFil
 			return spec, err
 		}
 	}
-	return spec, ledger.Invalid("profile", "is required: nothing else says how CSV is read")
+	return spec, ledger.Invalid("profile", "is required, or a bank_account whose settings have one: nothing else says how CSV is read")
 }
 
 // GetBankFile implements khata.v1.ReconcileService.

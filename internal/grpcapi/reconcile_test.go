@@ -548,7 +548,7 @@ func TestImport_Refused(t *testing.T) {
 		content string
 		reason  string
 	}{
-		"nothing":         {&khatav1.BankFileSpec{BankAccount: "bank"}, "", "malformed"},
+		"nothing":         {&khatav1.BankFileSpec{BankAccount: "bank"}, "", "empty"},
 		"no format":       {&khatav1.BankFileSpec{}, "what is this", "not_this_format"},
 		"totals":          {&khatav1.BankFileSpec{BankAccount: "bank"}, mt940(1, "01 0,00", "05 50,01", "02 50,00 X"), "totals_differ"},
 		"another account": {&khatav1.BankFileSpec{BankAccount: "bank"}, strings.ReplaceAll(mt940(1, "01 0,00", "05 0,00"), "ACC", "ELSE"), "other_account"},
@@ -667,7 +667,7 @@ func TestDriftReport(t *testing.T) {
 		want string
 	}{
 		"no profile":         {&khatav1.DriftSpec{Account: "a"}, invalid("profile")},
-		"no such profile":    {&khatav1.DriftSpec{Profile: "none", Account: "a"}, invalid("profile")},
+		"no such profile":    {&khatav1.DriftSpec{Profile: "none", Account: "a"}, missing("profile")},
 		"two profiles":       {&khatav1.DriftSpec{Profile: "plain", ProfileContent: profile, Account: "a"}, invalid("profile_content")},
 		"no JSON":            {&khatav1.DriftSpec{ProfileContent: "{", Account: "a"}, invalid("profile_content")},
 		"without a balance":  {&khatav1.DriftSpec{Profile: "plain", Account: "a"}, invalid("profile")},

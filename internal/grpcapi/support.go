@@ -168,7 +168,10 @@ func (s *SupportService) GetStory(ctx context.Context, in *khatav1.GetStoryReque
 	if err != nil {
 		return nil, err
 	}
-	out := &khatav1.Story{Ledger: string(name), TransferId: in.GetTransferId(), Cut: story.Cut, Missing: each(story.Missing, encodeMissing)}
+	out := &khatav1.Story{
+		Ledger: string(name), TransferId: string(story.ID), Cut: story.Cut, Missing: each(story.Missing, encodeMissing),
+		Warnings: story.Warnings,
+	}
 	if story.Transfer != nil {
 		out.Transfer, out.Progress = wire.Transfer(name, story.Transfer), encodeProgress(story.Transfer, story.Progress)
 	}

@@ -44,7 +44,7 @@ func (s *SupportService) GetRefundForm(ctx context.Context, in *khatav1.GetRefun
 	if err != nil {
 		return nil, err
 	}
-	out := &khatav1.RefundForm{Key: f.Key, Transfer: wire.Transfer(name, f.Transfer), Currency: string(f.Currency.Code)}
+	out := &khatav1.RefundForm{Key: f.Key, Transfer: wire.Transfer(name, f.Transfer), Currency: string(f.Currency.Code), Warnings: f.Warnings}
 	if f.Currency.Code != "" {
 		format := func(amount decimal.Decimal) string { return ledger.FormatAmount(amount, f.Currency.Scale) }
 		out.Refunded, out.Refundable, out.Alone = format(f.Refunded), format(f.Refundable), format(f.Alone)
@@ -213,6 +213,10 @@ func encodeRefundRequest(r *support.Refund) *khatav1.RefundRequest {
 		Note: r.Note, Ticket: r.Ticket, Maker: r.Maker, MadeAt: timestamppb.New(r.MadeAt), ExpiresAt: timestamppb.New(r.ExpiresAt),
 		Approval: refundApprovals[r.Approval], LimitVersion: int32(r.LimitVersion), Sha256: r.SHA256, State: refundStatesOut[r.State], //nolint:gosec // a count
 		RefundTransferId: string(r.Transfer), Refusal: string(r.Code), RefusalMessage: r.Message, SettledAt: wire.Time(r.SettledAt),
+		Warnings: r.Warnings, Obstacle: r.Obstacle,
+	}
+	if p := r.Payment; p != nil {
+		out.Transfer, out.Progress = wire.Transfer(r.Ledger, p.Transfer), encodeProgress(p.Transfer, p.Progress)
 	}
 	if d := r.Decision; d != nil {
 		out.Decision = &khatav1.RefundDecision{Verdict: refundVerdictsOut[d.Verdict], DecidedBy: d.By, DecidedAt: timestamppb.New(d.At), Note: d.Note}

@@ -103,7 +103,7 @@ func TestSuspects(t *testing.T) {
 	if resp, err := c.UndismissSuspect(t.Context(), back); err != nil || !resp.GetReplayed() {
 		t.Error(resp, err)
 	}
-	if _, err := c.GetSuspect(t.Context(), &khatav1.GetSuspectRequest{Suspect: 999}); status.Code(err) != codes.InvalidArgument {
+	if _, err := c.GetSuspect(t.Context(), &khatav1.GetSuspectRequest{Suspect: 999}); status.Code(err) != codes.NotFound {
 		t.Error(err)
 	}
 }

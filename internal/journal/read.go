@@ -31,7 +31,7 @@ func (j *Journal) Transfer(ctx context.Context, name ledger.Name, id ledger.Tran
 		return nil, ledger.Progress{}, err
 	}
 	if len(found) == 0 {
-		return nil, ledger.Progress{}, ledger.Errorf(ledger.CodeTransferNotFound, "transfer %q has not been decided", string(id))
+		return nil, ledger.Progress{}, ledger.Errorf(ledger.CodeTransferNotFound, "ledger %s has no transfer %q", name.Or(), string(id))
 	}
 	return found[0].Transfer, found[0].Progress, nil
 }

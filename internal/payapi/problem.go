@@ -115,6 +115,7 @@ var statuses = map[ledger.Code]kindOf{
 	ledger.CodeAccountNotFound:    {http.StatusUnprocessableEntity, "A wallet does not exist"},
 	ledger.CodeTransferNotFound:   {http.StatusUnprocessableEntity, "The payment does not exist"},
 	ledger.CodeCurrencyNotFound:   {http.StatusUnprocessableEntity, "The currency is not known"},
+	ledger.CodeNotFound:           {http.StatusNotFound, "There is nothing here"},
 	ledger.CodeAlreadyExists:      {http.StatusUnprocessableEntity, "Idempotency-Key was used for another payment"},
 	ledger.CodeInsufficientFunds:  {http.StatusUnprocessableEntity, "There is not enough money"},
 	ledger.CodeCeilingExceeded:    {http.StatusUnprocessableEntity, "The wallet would hold more than it may"},

@@ -323,14 +323,14 @@ func (r *Reports) ledgerExists(ctx context.Context, name ledger.Name) error {
 	return err
 }
 
-// Statement gives a statement that was issued. It returns CodeInvalidArgument, also for a number that there is not, or CodeLedgerNotFound.
+// Statement gives a statement that was issued. It returns CodeNotFound for a number that there is not, or CodeLedgerNotFound.
 func (r *Reports) Statement(ctx context.Context, name ledger.Name, number int64) (Statement, error) {
 	if err := r.ledgerExists(ctx, name); err != nil {
 		return Statement{}, err
 	}
 	row, err := r.sql.StatementByNumber(ctx, r.pool, dbsqlc.StatementByNumberParams{Ledger: string(name.Or()), StatementNo: number})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Statement{}, ledger.Invalid("statement", "%d is no statement of ledger %s", number, name.Or())
+		return Statement{}, ledger.Missing("statement", "%d is no statement of ledger %s", number, name.Or())
 	}
 	if err != nil {
 		return Statement{}, public(ctx, "read the statement", err)

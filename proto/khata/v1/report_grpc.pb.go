@@ -53,7 +53,7 @@ type ReportServiceClient interface {
 	// same statement. INVALID_ARGUMENT also where the period does not begin where the account's last statement ended; CONFLICT if others keep issuing
 	// statements of the account meanwhile: send it again.
 	IssueStatement(ctx context.Context, in *IssueStatementRequest, opts ...grpc.CallOption) (*IssueStatementResponse, error)
-	// GetStatement gets a statement in the bytes in which it was issued, in one message or several. INVALID_ARGUMENT for a number that there is not;
+	// GetStatement gets a statement in the bytes in which it was issued, in one message or several. NOT_FOUND for a number that there is not;
 	// INTERNAL if the bytes in the database are not those that were issued.
 	GetStatement(ctx context.Context, in *GetStatementRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetStatementResponse], error)
 	// ListStatements lists statements without their content, the newest first.
@@ -206,7 +206,7 @@ type ReportServiceServer interface {
 	// same statement. INVALID_ARGUMENT also where the period does not begin where the account's last statement ended; CONFLICT if others keep issuing
 	// statements of the account meanwhile: send it again.
 	IssueStatement(context.Context, *IssueStatementRequest) (*IssueStatementResponse, error)
-	// GetStatement gets a statement in the bytes in which it was issued, in one message or several. INVALID_ARGUMENT for a number that there is not;
+	// GetStatement gets a statement in the bytes in which it was issued, in one message or several. NOT_FOUND for a number that there is not;
 	// INTERNAL if the bytes in the database are not those that were issued.
 	GetStatement(*GetStatementRequest, grpc.ServerStreamingServer[GetStatementResponse]) error
 	// ListStatements lists statements without their content, the newest first.
