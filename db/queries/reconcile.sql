@@ -5,6 +5,13 @@
 -- One at a time decides about a bank account. The class of these locks is 4251.
 SELECT pg_advisory_xact_lock(4251, @bank_account_no::integer);
 
+-- name: ReconcileTryLock :one
+-- The same for whoever must not wait: a batch of the journal, with others in it.
+SELECT pg_try_advisory_xact_lock(4251, @bank_account_no::integer) AS locked;
+
+-- name: ReconcileIsUndone :one
+SELECT EXISTS (SELECT FROM reconcile_undo u WHERE u.match_no = @match_no AND u.ledger_id = @ledger_id) AS undone;
+
 -- name: ReconcileNumbers :many
 -- Draws numbers, behind the lock.
 SELECT nextval('reconcile_sequence')::bigint AS number FROM generate_series(1, @how_many::integer);

@@ -85,7 +85,7 @@ func (s numberStyle) parse(text string) (decimal.Decimal, error) {
 	rest, negative := strings.Trim(text, spaces), false
 	if inner, ok := strings.CutPrefix(rest, "("); ok {
 		if rest, ok = strings.CutSuffix(inner, ")"); !ok {
-			return decimal.Decimal{}, fmt.Errorf("%.60q is not an amount", text)
+			return decimal.Decimal{}, s.wrong(text)
 		}
 		negative = true
 	} else {
@@ -93,16 +93,30 @@ func (s numberStyle) parse(text string) (decimal.Decimal, error) {
 	}
 	plain, err := s.ungroup(strings.Trim(rest, spaces))
 	if err != nil {
-		return decimal.Decimal{}, fmt.Errorf("%.60q is not an amount: %w", text, err)
+		return decimal.Decimal{}, fmt.Errorf("%w, and %w", s.wrong(text), err)
 	}
 	amount, err := parseNumber(plain, s.decimal)
-	if err != nil {
+	switch {
+	case errors.Is(err, errDigits):
 		return decimal.Decimal{}, err
-	}
-	if negative {
+	case err != nil:
+		return decimal.Decimal{}, s.wrong(text)
+	case negative:
 		amount = amount.Neg()
 	}
 	return amount, nil
+}
+
+// wrong says that a text is no amount, and what of the profile says how amounts are written.
+func (s numberStyle) wrong(text string) error {
+	if strings.Trim(text, spaces) == "" {
+		return fmt.Errorf("%.60q is not an amount", text)
+	}
+	group := "no group_mark"
+	if s.group != "" {
+		group = fmt.Sprintf("group_mark %q", s.group)
+	}
+	return fmt.Errorf("%.60q is not an amount as the profile has them, with decimal_mark %q and %s", text, string(s.decimal), group)
 }
 
 // cutSign takes one sign off the beginning, or else off the end.

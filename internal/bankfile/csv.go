@@ -123,6 +123,9 @@ func newCSVDecoder(profile *Profile, header []string) (*csvDecoder, error) {
 			return nil
 		}
 		number, err := findColumn(header, column.Name)
+		if errors.Is(err, errNoColumn) {
+			return fmt.Errorf("columns.%s: the header has no column %.60q; %s", field, column.Name, foundColumns(header, profile.delimiter()))
+		}
 		if err != nil {
 			return fmt.Errorf("columns.%s: %w", field, err)
 		}
@@ -145,9 +148,34 @@ func findColumn(header []string, name string) (int, error) {
 		found = i + 1
 	}
 	if found == 0 {
-		return 0, fmt.Errorf("the header has no column %.60q", name)
+		return 0, errNoColumn
 	}
 	return found, nil
+}
+
+var errNoColumn = errors.New("there is no such column")
+
+// foundColumns lists the columns that a header has. If it has more of another delimiter than of the profile's, that may be the one.
+func foundColumns(header []string, delimiter byte) string {
+	const most = 20
+	names := make([]string, 0, len(header))
+	for _, name := range header[:min(len(header), most)] {
+		names = append(names, fmt.Sprintf("%.40q", clean(name)))
+	}
+	text := "it has " + strings.Join(names, ", ")
+	if len(header) > most {
+		text += fmt.Sprintf(" and %d more", len(header)-most)
+	}
+	best, of := byte(0), len(header)-1
+	for _, other := range []byte(",;\t|") {
+		if n := strings.Count(strings.Join(header, ""), string(other)); other != delimiter && n > of {
+			best, of = other, n
+		}
+	}
+	if best != 0 {
+		text += fmt.Sprintf(". The profile's delimiter is %q, and there are more of %q: the file may need delimiter %[2]q", string(delimiter), string(best))
+	}
+	return text
 }
 
 // csvLine is a row as the profile reads it.

@@ -135,12 +135,14 @@ func TestCSV_WrongRows(t *testing.T) {
 	flag := `{"name": "flag", "header": true, "currency": "EUR", "debit_values": ["D"], "credit_values": ["C"],
 	          "columns": {"booking_date": "date", "amount": "amount", "flag": "dc"}}`
 	for name, c := range map[string]struct{ profile, text, detail string }{
-		"no such column":         {plain, "date,sum,text\n", `columns.amount: the header has no column "amount"`},
+		"no such column": {plain, "date,sum,text\n", `columns.amount: the header has no column "amount"; it has "date", "sum", "text"`},
+		"another delimiter": {plain, "date;amount;text\n", `columns.booking_date: the header has no column "date"; it has "date;amount;text". ` +
+			`The profile's delimiter is ",", and there are more of ";": the file may need delimiter ";"`},
 		"a column twice":         {plain, "date,amount,text,Amount\n", `columns.amount: column "amount" stands in the header twice`},
 		"a day that is not":      {plain, "date,amount,text\n2023-02-29,1,x\n", "booking date: 2023-02-29 does not exist"},
-		"another date":           {plain, "date,amount,text\n02.01.2024,1,x\n", "is not a date in the format of the profile"},
+		"another date":           {plain, "date,amount,text\n02.01.2024,1,x\n", "\"02.01.2024\" is not a date in the format of the profile, which is YYYY-MM-DD: date_formats says how dates are written"},
 		"no amount":              {plain, "date,amount,text\n2024-01-02,,x\n", `"" is not an amount`},
-		"another decimal mark":   {plain, "date,amount,text\n2024-01-02,\"1,5\",x\n", `"1,5" is not an amount`},
+		"another decimal mark":   {plain, "date,amount,text\n2024-01-02,\"1,5\",x\n", `"1,5" is not an amount as the profile has them, with decimal_mark "." and no group_mark`},
 		"two signs":              {plain, "date,amount,text\n2024-01-02,-1-,x\n", "is not an amount"},
 		"an exponent":            {plain, "date,amount,text\n2024-01-02,1e3,x\n", "is not an amount"},
 		"too many digits":        {plain, "date,amount,text\n2024-01-02," + strings.Repeat("9", 39) + ",x\n", "more than 38 digits"},
@@ -148,7 +150,7 @@ func TestCSV_WrongRows(t *testing.T) {
 		"too few":                {plain, "date,amount,text\n2024-01-02\n", "the row has 1 fields, and no column 2"},
 		"text after a quote":     {plain, "date,amount,text\n2024-01-02,1,\"x\"y\n", "field 3 goes on after its closing quote"},
 		"a quote that stays":     {plain, "date,amount,text\n2024-01-02,1,\"x\n", "a quote is opened and not closed"},
-		"no header":              {plain, "", "the file ends before its rows begin"},
+		"no header":              {strings.Replace(plain, "{", `{"skip_lines": 1, `, 1), "My bank\n", "the file ends before its rows begin"},
 		"debit and credit":       {two, "date,debit,credit\n2024-01-02,1,2\n", "debit and credit both have one"},
 		"neither":                {two, "date,debit,credit\n2024-01-02,,\n", "neither debit nor credit has one"},
 		"a debit with a sign":    {two, "date,debit,credit\n2024-01-02,-1,\n", "has a sign that the profile does not expect"},
@@ -251,7 +253,7 @@ func TestCSV_BalancesOutsideTheRows(t *testing.T) {
 		"no opening":           {"opening\n2024-01-01,5\nTotal: 104\nbye\n", bankfile.ReasonMalformed},
 		"another footer":       {"opening,100\n2024-01-01,5\nSum: 105\nbye\n", bankfile.ReasonMalformed},
 		"no footer":            {"opening,100\nbye\n", bankfile.ReasonMalformed},
-		"nothing":              {"", bankfile.ReasonMalformed},
+		"nothing":              {"", bankfile.ReasonEmpty},
 	} {
 		file, refused := parse(t, []byte(c.text), bankfile.Options{Profile: profile(t, shape)})
 		if c.reason == "" {
@@ -284,8 +286,12 @@ func TestCSV_BalancesOfTwoKinds(t *testing.T) {
 func TestProfile_Validate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ profile, want string }{
-		"not JSON":         {`{"name": `, "EOF"},
-		"an unknown field": {`{"title": "x"}`, "title"},
+		"not JSON":         {"{\"name\": \"x\",\n  \"header\": yes}", "is not JSON: line 2, column 13: invalid character 'y'"},
+		"half of it":       {"{\n\"name\": ", "is not JSON: line 2, column 8: it ends before"},
+		"nothing":          {" \n", "is empty"},
+		"an unknown field": {`{"title": "x"}`, `has a field "title"`},
+		"another kind":     {`{"skip_lines": "two"}`, "skip_lines: is a text, and should be a whole number"},
+		"a list":           {`[1]`, "is a list, and should be an object"},
 		"more":             {plain + "{}", "more after"},
 		"no amount":        {`{"currency": "EUR", "columns": {"booking_date": 1}}`, "no column for amounts"},
 		"no date":          {`{"currency": "EUR", "columns": {"amount": 1}}`, "no column for a date"},

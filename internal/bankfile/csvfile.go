@@ -92,7 +92,13 @@ func (b *csvBook) row(d *csvDecoder, row csvRow) error {
 
 // close makes the checks that need all rows.
 func (b *csvBook) close(profile *Profile, d *csvDecoder, skipped, footer []csvRow) error {
-	if len(b.order) == 0 && profile.Currency != "" { // a period without movements
+	if len(b.order) == 0 && profile.Opening == nil && profile.Closing == nil { // It may as well be cut off, or be another file.
+		if profile.Header {
+			return refusal(ReasonEmpty, 0, "the file has a header and no rows")
+		}
+		return refusal(ReasonEmpty, 0, "the file has no rows")
+	}
+	if len(b.order) == 0 && profile.Currency != "" { // a period without movements, whose balances say so
 		account := &csvAccount{Statement: &Statement{AccountID: profile.Account, Currency: profile.Currency}}
 		if err := b.p.open(account.Statement); err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 const sniffed = 64 << 10
 
 // Detect recognises the format of a file by its first bytes. It returns a reader from which all of the file can still be read, and "" where it knows
-// none. It never says FormatCSV: what the columns of a CSV file mean is known to a Profile only. It returns a *Refusal for a message of ISO 20022
-// that is no statement, such as camt.052, whose movements come again in camt.053.
+// none. It never says FormatCSV: what the columns of a CSV file mean is known to a Profile only. It returns a *Refusal for what is surely no statement:
+// an image, a PDF, and a message of ISO 20022 such as camt.052, whose movements come again in camt.053.
 func Detect(r io.Reader) (Format, io.Reader, error) {
 	in := bufio.NewReaderSize(r, sniffed)
 	start, err := in.Peek(sniffed)
@@ -47,6 +47,9 @@ func sniff(start []byte, maybeCSV bool) (Format, *Refusal) {
 	if bytes.HasPrefix(start, []byte("PK\x03\x04")) || bytes.HasPrefix(start, []byte("PK\x05\x06")) {
 		return FormatZip, nil
 	}
+	if refused := noStatement(start); refused != nil {
+		return "", refused
+	}
 	text := sniffText(start)
 	switch {
 	case ofxStart.Match(text):
@@ -60,7 +63,7 @@ func sniff(start []byte, maybeCSV bool) (Format, *Refusal) {
 	case isStripe(text):
 		return FormatStripe, nil
 	}
-	return "", nil
+	return "", noText(start)
 }
 
 // sniffText is the beginning of a file as text, without what may stand before the first character that counts.

@@ -78,6 +78,58 @@ func TestParse_CSVThatLooksOdd(t *testing.T) {
 	}
 }
 
+// TestNoStatement refuses what people have of their bank beside statements, and says what it is. With a profile, too: it may be anything that has a name.
+func TestNoStatement(t *testing.T) {
+	t.Parallel()
+	spreadsheet := zipped(t, zipMember{"[Content_Types].xml", []byte("<Types/>")}, zipMember{"xl/workbook.xml", []byte("<workbook/>")})
+	for name, c := range map[string]struct{ text, want string }{
+		"PNG":            {"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "the file is an image (PNG): ask the bank for CSV, camt.053"},
+		"JPEG":           {"\xff\xd8\xff\xe0\x00\x10JFIF", "the file is an image (JPEG)"},
+		"PDF":            {"%PDF-1.7\n%\xe2\xe3\n", "the file is a PDF: ask the bank for CSV, camt.053"},
+		"XLS":            {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00\x00", "Microsoft Office"},
+		"XLSX":           {string(spreadsheet), "save its sheet as CSV"},
+		"gzip":           {"\x1f\x8b\x08\x00", "packed with gzip: unpack it first"},
+		"a program":      {"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00", "the file is no text"},
+		"nothing":        {"", "the file is empty"},
+		"a mark alone":   {"\xef\xbb\xbf\r\n", "the file is empty"},
+		"UTF-16, no BOM": {"d\x00a\x00t\x00e\x00", "it lacks the byte order mark"},
+	} {
+		for _, o := range []bankfile.Options{{}, {Profile: profile(t, plain)}} {
+			_, refused := parse(t, []byte(c.text), o)
+			if refused == nil || !strings.Contains(refused.Detail, c.want) || refused.Reason != bankfile.ReasonNotThisFormat && refused.Reason != bankfile.ReasonEmpty {
+				t.Errorf("%s: %v; want %q", name, refused, c.want)
+			}
+		}
+	}
+	for _, format := range []bankfile.Format{bankfile.FormatCSV, bankfile.FormatMT940, bankfile.FormatCamt053, bankfile.FormatOFX} {
+		if _, refused := parse(t, []byte("%PDF-1.7\n"), bankfile.Options{Format: format, Profile: profile(t, plain)}); refused == nil ||
+			!strings.Contains(refused.Detail, "a PDF") {
+			t.Errorf("a PDF as %s: %v", format, refused)
+		}
+	}
+	// What a stranger writes into a payment makes a file of the bank no other.
+	file, refused := parse(t, []byte("date,amount,text\n2024-01-02,1,\x89PNG\x00\x00\x00\x00\n"), bankfile.Options{Profile: profile(t, strings.Replace(plain, "{",
+		`{"encoding": "windows-1252", `, 1))})
+	if refused != nil || len(file.Statements) != 1 {
+		t.Errorf("zeros in a text: %v", refused)
+	}
+}
+
+// TestCSV_NoRows refuses a header alone, unless balances beside it say that nothing happened.
+func TestCSV_NoRows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ profile, text, want string }{
+		"a header": {plain, "date,amount,text\n\n", "the file has a header and no rows"},
+		"a line that is skipped": {`{"currency": "EUR", "skip_lines": 1, "columns": {"booking_date": 1, "amount": 2}}`, "My bank\n",
+			"the file has no rows"},
+	} {
+		if _, refused := parse(t, []byte(c.text), bankfile.Options{Profile: profile(t, c.profile)}); refused == nil || refused.Reason != bankfile.ReasonEmpty ||
+			refused.Detail != c.want {
+			t.Errorf("%s: %v", name, refused)
+		}
+	}
+}
+
 // TestFormat_Given reads each format by name alone, and refuses what is not of it.
 func TestFormat_Given(t *testing.T) {
 	t.Parallel()
@@ -94,7 +146,7 @@ func TestFormat_Given(t *testing.T) {
 			}
 		}
 	}
-	if _, refused := parse(t, nil, bankfile.Options{Format: "fax"}); refused == nil || refused.Reason != bankfile.ReasonNotThisFormat {
+	if _, refused := parse(t, []byte("x"), bankfile.Options{Format: "fax"}); refused == nil || refused.Reason != bankfile.ReasonNotThisFormat {
 		t.Error(refused)
 	}
 }

@@ -113,5 +113,23 @@ func parseDate(layouts []dateLayout, text string) (rawDate, error) {
 			return date, nil
 		}
 	}
-	return rawDate{}, fmt.Errorf("%.40q is not a date in the format of the profile", text)
+	formats := make([]string, len(layouts))
+	for i, layout := range layouts {
+		formats[i] = layout.String()
+	}
+	return rawDate{}, fmt.Errorf("%.40q is not a date in the format of the profile, which is %s: date_formats says how dates are written", text,
+		strings.Join(formats, " or "))
+}
+
+// String is the format that parseLayout has read.
+func (l dateLayout) String() string {
+	var format strings.Builder
+	for _, part := range l {
+		if part.token != "" {
+			format.WriteString(part.token)
+		} else {
+			format.WriteByte(part.literal)
+		}
+	}
+	return format.String()
 }

@@ -74,18 +74,26 @@ func (p *parse) read() error {
 
 func (p *parse) readFormat() error {
 	p.file.Format = p.o.Format
+	start, err := p.in.Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if len(start) < sniffed && len(sniffText(start)) == 0 {
+		return refusal(ReasonEmpty, 0, "the file is empty")
+	}
+	if refused := noStatement(start); refused != nil && p.o.Format != FormatZip { // Of a format that was named, too: it says more than that the first line is wrong.
+		return refused
+	}
 	if p.o.Format == "" {
-		start, err := p.in.Peek(sniffed)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
 		format, refused := sniff(start, p.o.Profile != nil)
 		switch {
 		case refused != nil:
 			return refused
 		case format == "" && p.o.Profile == nil:
-			return refusal(ReasonNotThisFormat, 0,
+			refused = refusal(ReasonNotThisFormat, 0,
 				"the format is not known: it is none of Stripe, camt.053, MT940, BAI2, OFX and zip, and CSV needs a profile")
+			refused.MayBeCSV = true
+			return refused
 		case format == "":
 			format = FormatCSV
 		}

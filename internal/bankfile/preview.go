@@ -31,7 +31,14 @@ func Preview(ctx context.Context, r io.Reader, profile Profile, limits Limits, l
 		return nil, err
 	}
 	limits = limits.withDefaults()
-	in := bufio.NewReader(newSource(ctx, r, limits.Bytes))
+	in := bufio.NewReaderSize(newSource(ctx, r, limits.Bytes), sniffed)
+	start, err := in.Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if refused := noStatement(start); refused != nil {
+		return nil, refused
+	}
 	scan, err := newCSVScan(&profile, in, limits)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -139,12 +140,63 @@ func ParseProfile(text []byte) (*Profile, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&p); err != nil {
-		return nil, err
+		return nil, profileError(text, dec.InputOffset(), err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more after the JSON object")
 	}
 	return &p, p.Validate()
+}
+
+// NotJSON is the error of ParseProfile for what is not JSON.
+type NotJSON struct {
+	// Line and Column are where, from 1; a column is a byte.
+	Line, Column int
+	What         string
+}
+
+// Error says where, and what.
+func (e *NotJSON) Error() string {
+	return fmt.Sprintf("is not JSON: line %d, column %d: %s", e.Line, e.Column, e.What)
+}
+
+// profileError says of a profile that cannot be read what is wrong, in the words of profiles and not of Go.
+func profileError(text []byte, read int64, err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	at := func(offset int64, what string) error {
+		before := text[:min(max(offset, 0), int64(len(text)))]
+		last := bytes.LastIndexByte(before, '\n')
+		return &NotJSON{Line: bytes.Count(before, []byte("\n")) + 1, Column: max(len(before)-last-1, 1), What: what}
+	}
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		return errors.New("is empty")
+	case errors.As(err, &syntax):
+		return at(read+syntax.Offset, syntax.Error())
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return at(int64(len(text)), "it ends before the object does")
+	case errors.As(err, &kind):
+		value, _, _ := strings.Cut(kind.Value, " ") // A number follows its word.
+		field := ""
+		if kind.Field != "" {
+			field = kind.Field + ": "
+		}
+		return fmt.Errorf("%sis %s, and should be %s", field, jsonKinds[value], goKinds[kind.Type.Kind()])
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("has a field %s, and there is none of that name in a profile", name)
+	}
+	return err
+}
+
+// jsonKinds and goKinds are what values are, and what they should be.
+var jsonKinds = map[string]string{
+	"string": "a text", "number": "a number", "bool": "true or false", "array": "a list", "object": "an object",
+}
+
+var goKinds = map[reflect.Kind]string{
+	reflect.String: "a text", reflect.Int: "a whole number", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Struct: "an object",
 }
 
 // Validate returns an error, which begins with the name of the field, for a profile that no file could be read with.

@@ -53,6 +53,8 @@ type Refusal struct {
 	Detail string
 	// Stated is the number that the file gives, and Computed the one that follows from its lines, as text; "" where it is not about two numbers.
 	Stated, Computed string
+	// MayBeCSV says that the format is not known, and there is no profile by which it could be CSV.
+	MayBeCSV bool
 }
 
 // Error says all of it, where first.

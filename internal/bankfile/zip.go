@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,9 @@ func (p *parse) zip() error {
 	}
 	if len(archive.File) > p.limits.Members {
 		return refusal(ReasonTooLarge, 0, "the zip has more than %d files", p.limits.Members)
+	}
+	if slices.ContainsFunc(archive.File, func(member *zip.File) bool { return member.Name == "[Content_Types].xml" }) {
+		return refusal(ReasonNotThisFormat, 0, "the file is a document of an office program (such as .xlsx): save its sheet as CSV, or %s", askFor)
 	}
 	left := p.limits.Bytes
 	names := map[string]bool{}

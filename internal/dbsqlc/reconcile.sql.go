@@ -1577,6 +1577,22 @@ func (q *Queries) ReconcileGroup(ctx context.Context, db DBTX, arg ReconcileGrou
 	return items, nil
 }
 
+const ReconcileIsUndone = `-- name: ReconcileIsUndone :one
+SELECT EXISTS (SELECT FROM reconcile_undo u WHERE u.match_no = $1 AND u.ledger_id = $2) AS undone
+`
+
+type ReconcileIsUndoneParams struct {
+	MatchNo  int64
+	LedgerID int32
+}
+
+func (q *Queries) ReconcileIsUndone(ctx context.Context, db DBTX, arg ReconcileIsUndoneParams) (bool, error) {
+	row := db.QueryRow(ctx, ReconcileIsUndone, arg.MatchNo, arg.LedgerID)
+	var undone bool
+	err := row.Scan(&undone)
+	return undone, err
+}
+
 const ReconcileItemsInsert = `-- name: ReconcileItemsInsert :exec
 INSERT INTO reconcile_item (ledger_id, bank_account_no, match_no, item_no, line_no, sequence, leg, amount, item_on, posts_difference, number)
 SELECT $1::integer, $2::integer, $3::bigint, n.item_no, NULLIF(n.line_no, 0),
@@ -2778,6 +2794,18 @@ func (q *Queries) ReconcileTotals(ctx context.Context, db DBTX, arg ReconcileTot
 		&i.IgnoredEntries,
 	)
 	return i, err
+}
+
+const ReconcileTryLock = `-- name: ReconcileTryLock :one
+SELECT pg_try_advisory_xact_lock(4251, $1::integer) AS locked
+`
+
+// The same for whoever must not wait: a batch of the journal, with others in it.
+func (q *Queries) ReconcileTryLock(ctx context.Context, db DBTX, bankAccountNo int32) (bool, error) {
+	row := db.QueryRow(ctx, ReconcileTryLock, bankAccountNo)
+	var locked bool
+	err := row.Scan(&locked)
+	return locked, err
 }
 
 const ReconcileUndoInsert = `-- name: ReconcileUndoInsert :exec

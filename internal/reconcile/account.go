@@ -117,8 +117,8 @@ func (s *BankAccountSpec) validate() error {
 
 // CreateBankAccount creates a bank account. The same request again gets the same bank account.
 //
-// It returns CodeInvalidArgument, CodeAmountScale or CodeAccountNotFound; and CodeAlreadyExists for a name that another bank account has, or for an
-// account of the books that another one mirrors.
+// It returns CodeInvalidArgument, CodeAmountScale or CodeAccountNotFound; CodeNotFound for a profile that there is not; and CodeAlreadyExists for a name
+// that another bank account has, or for an account of the books that another one mirrors.
 func (r *Reconciler) CreateBankAccount(ctx context.Context, spec BankAccountSpec, caller string) (*BankAccount, error) {
 	if err := spec.validate(); err != nil {
 		return nil, err
@@ -128,6 +128,9 @@ func (r *Reconciler) CreateBankAccount(ctx context.Context, spec BankAccountSpec
 		return nil, err
 	}
 	if err := spec.Settings.validate(mirrored.Currency); err != nil {
+		return nil, err
+	}
+	if err := r.knownProfile(ctx, spec.Ledger, spec.Settings.Profile); err != nil {
 		return nil, err
 	}
 	ids, err := r.sql.BankLedgerAccount(ctx, r.pool, dbsqlc.BankLedgerAccountParams{Ledger: string(spec.Ledger.Or()), AccountID: string(spec.Account)})
@@ -230,7 +233,8 @@ func sameSettings(a, b Settings) bool {
 	return errA == nil && errB == nil && equal && reflect.DeepEqual(a, b)
 }
 
-// Set changes the settings of a bank account. It returns CodeInvalidArgument, also for a bank account that there is not, or CodeAmountScale.
+// Set changes the settings of a bank account. It returns CodeInvalidArgument, CodeAmountScale, or CodeNotFound for a bank account or a profile that there
+// is not.
 func (r *Reconciler) Set(ctx context.Context, name ledger.Name, bankAccount string, settings Settings, caller string) (*BankAccount, error) {
 	a, err := r.BankAccount(ctx, name, bankAccount)
 	if err != nil {
@@ -238,6 +242,11 @@ func (r *Reconciler) Set(ctx context.Context, name ledger.Name, bankAccount stri
 	}
 	if err := settings.validate(a.Currency); err != nil {
 		return nil, err
+	}
+	if settings.Profile != a.Settings.Profile { // What was set before profiles had to be there can stay.
+		if err := r.knownProfile(ctx, name, settings.Profile); err != nil {
+			return nil, err
+		}
 	}
 	err = r.change(ctx, "change the settings", func(tx pgx.Tx) error {
 		if err := r.lock(ctx, tx, a); err != nil {
@@ -258,7 +267,7 @@ func (r *Reconciler) Set(ctx context.Context, name ledger.Name, bankAccount stri
 	return r.BankAccount(ctx, name, bankAccount)
 }
 
-// BankAccount gives a bank account. It returns CodeInvalidArgument, also for one that there is not.
+// BankAccount gives a bank account. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciler) BankAccount(ctx context.Context, name ledger.Name, bankAccount string) (*BankAccount, error) {
 	if err := validateSlug("bank_account", bankAccount); err != nil {
 		return nil, err
@@ -268,7 +277,7 @@ func (r *Reconciler) BankAccount(ctx context.Context, name ledger.Name, bankAcco
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, ledger.Invalid("bank_account", "ledger %s has no bank account %s", name.Or(), bankAccount)
+		return nil, ledger.Missing("bank_account", "ledger %s has no bank account %s", name.Or(), bankAccount)
 	}
 	return list[0], nil
 }

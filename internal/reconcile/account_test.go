@@ -91,10 +91,20 @@ func TestProfiles(t *testing.T) {
 	if list, err := d.Profiles(t.Context(), main); err != nil || len(list) != 1 || list[0].Version != 2 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	_, err = d.Profile(t.Context(), main, "other", 0)
-	mustCode(t, err, ledger.CodeInvalidArgument)
-	_, err = d.Profile(t.Context(), main, "plain", 3)
-	mustCode(t, err, ledger.CodeInvalidArgument)
+	for name, c := range map[string]struct {
+		profile string
+		version int
+		says    string
+	}{
+		"none of that name":     {"other", 0, "ledger main has no profile other"},
+		"nor a version of it":   {"other", 3, "ledger main has no profile other"},
+		"none of that version":  {"plain", 3, "profile plain has no version 3: the last is 2"},
+		"a version that cannot": {"plain", -1, "profile plain has no version -1: the last is 2"},
+	} {
+		if _, err := d.Profile(t.Context(), main, c.profile, c.version); ledger.CodeOf(err) != ledger.CodeNotFound || !strings.HasSuffix(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	_, err = d.SaveProfile(t.Context(), main, bankfile.Profile{Name: "bad"}, clerk)
 	mustCode(t, err, ledger.CodeInvalidArgument)
 	_, err = d.SaveProfile(t.Context(), "nowhere", profile, clerk)
@@ -189,27 +199,30 @@ func TestImport_Zip(t *testing.T) {
 		t.Errorf("%+v %v", f, err)
 	}
 	_, err = d.File(t.Context(), main, "bank", 99999)
-	mustCode(t, err, ledger.CodeInvalidArgument)
+	mustCode(t, err, ledger.CodeNotFound)
 	lines, _, err := d.Lines(t.Context(), main, "bank", LineFilter{File: f.No, Limit: 10})
 	if err != nil || len(lines) != 1 || lines[0].References.Customer != "R3" {
 		t.Errorf("%+v %v", lines, err)
 	}
 }
 
-// TestImport_EmptyFile imports a file in which nothing has happened.
+// TestImport_EmptyFile imports a file in which nothing has happened, and refuses one that does not say so: it may be cut off.
 func TestImport_EmptyFile(t *testing.T) {
 	t.Parallel()
 	d := bank(t)
 	d.usingCSV(t)
-	if i := d.importText(t, "day;amount;reference;text;id\n"); len(i.Files) != 1 || i.Files[0].Added() != 0 {
-		t.Errorf("%+v", i)
+	for content, says := range map[string]string{"day;amount;reference;text;id\n": "the file has a header and no rows", "": "the file is empty"} {
+		if refused := d.refusedText(t, content); refused.Reason != bankfile.ReasonEmpty || refused.Detail != says {
+			t.Errorf("%q: %v", content, refused)
+		}
 	}
-	if i := d.importText(t, "day;amount;reference;text;id\n"); !i.Replayed {
-		t.Errorf("%+v", i)
-	}
-	i := d.importText(t, mt940(1, "2026-01-01 100.00", "2026-01-02 100.00"))
+	nothing := mt940(1, "2026-01-01 100.00", "2026-01-02 100.00")
+	i := d.importText(t, nothing)
 	if s := i.Files[0].Statements[0]; s.Lines != 0 || !s.Anchored || !equal(s.Balance, "100") {
 		t.Errorf("%+v", s)
+	}
+	if i := d.importText(t, nothing); !i.Replayed {
+		t.Errorf("%+v", i)
 	}
 	// A file without balances, of days that are known to the cent, cannot bring anything new.
 	i = d.importText(t, csvFile("2026-01-05;7.00;;later;"))
@@ -219,8 +232,30 @@ func TestImport_EmptyFile(t *testing.T) {
 	if refused := d.refusedText(t, csvFile("2026-01-03;7.00;;earlier;")); refused.Reason != ReasonOverlap {
 		t.Errorf("%v", refused)
 	}
-	_, err := d.Import(t.Context(), ImportSpec{}, strings.NewReader(csvFile("2026-01-03;7.00;;earlier;")), clerk)
-	if refused := mustRefuse(t, err); refused.Reason != bankfile.ReasonNotThisFormat {
+	if refused := d.refusedText(t, csvFile("2025-12-03;7.00;;much earlier;")); refused.Reason != ReasonTooEarly {
 		t.Errorf("%v", refused)
+	}
+	_, err := d.Import(t.Context(), ImportSpec{}, strings.NewReader(csvFile("2026-01-03;7.00;;earlier;")), clerk)
+	if refused := mustRefuse(t, err); refused.Reason != bankfile.ReasonNotThisFormat ||
+		!strings.HasSuffix(refused.Detail, "CSV needs a profile: name one in profile, or in bank_account one whose settings name one") {
+		t.Errorf("%v", refused)
+	}
+}
+
+// TestSettings_NoSuchProfile refuses a profile that is not there when it is set, and not at each import afterwards.
+func TestSettings_NoSuchProfile(t *testing.T) {
+	t.Parallel()
+	d := bank(t)
+	d.accounts(t, "assets:other", ledger.Asset, "EUR")
+	settings := DefaultSettings()
+	settings.Profile = "nope"
+	_, err := d.CreateBankAccount(t.Context(), BankAccountSpec{Name: "other", Account: "assets:other", Settings: &settings}, clerk)
+	mustCode(t, err, ledger.CodeNotFound)
+	if list, err := d.BankAccounts(t.Context(), main); err != nil || len(list) != 1 {
+		t.Errorf("%+v %v", list, err)
+	}
+	if _, err = d.Set(t.Context(), main, "bank", settings, clerk); ledger.CodeOf(err) != ledger.CodeNotFound ||
+		!strings.Contains(err.Error(), "profile: ledger main has no profile nope") {
+		t.Errorf("%v", err)
 	}
 }

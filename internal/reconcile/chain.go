@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/shopspring/decimal"
 
@@ -152,6 +153,8 @@ func (c *chain) balances(n int, s *bankfile.Statement, l link, old int, settings
 		l.check.State, l.check.Detail = bankfile.CheckNotMade, "the file gives no balance to compare with"
 	case !c.anchored:
 		c.anchor(s, &l, *before)
+	case before == nil && old == 0 && c.isTooEarly(s):
+		return l, c.tooEarly(n, s)
 	case before == nil:
 		l.check.State, l.check.Detail = bankfile.CheckNotMade, "the file gives no balance to compare with"
 		return l, c.covered(n, s, &l)
@@ -221,13 +224,29 @@ func (c *chain) broken(n int, s *bankfile.Statement, l *link, old int, before de
 	case old > 0:
 		r = refuse(ReasonOverlap, n, s, "%d of its %d lines are known; the other %d and its closing balance make the balance before them %s, and it is "+
 			"known to be %s through %s", old, len(s.Lines), len(s.Lines)-old, c.text(before), c.text(c.balance), c.covers)
-	case !s.To.IsZero() && s.To.Compare(c.begins) < 0:
-		r = refuse(ReasonTooEarly, n, s, "it ends on %s, and what was imported begins on %s: import the oldest statement first", s.To, c.begins)
+	case c.isTooEarly(s):
+		return c.tooEarly(n, s)
 	default:
 		r = refuse(ReasonGap, n, s, "it begins with a balance of %s, and what was imported ends with %s on %s: lines that come to %s are missing "+
 			"between them", c.text(before), c.text(c.balance), c.covers, c.text(before.Sub(c.balance)))
 	}
 	return differ(r, c.text(before), c.text(c.balance))
+}
+
+// isTooEarly reports whether a statement, of which nothing is known, is of days before the first line.
+func (c *chain) isTooEarly(s *bankfile.Statement) bool {
+	if !s.To.IsZero() && s.To.Compare(c.begins) < 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.Lines, func(line bankfile.Line) bool {
+		return line.Status == bankfile.StatusBooked && line.BookingDate.Compare(c.begins) < 0
+	})
+}
+
+// tooEarly refuses a statement that is. There are no two numbers: before the first balance there is none to compare with.
+func (c *chain) tooEarly(n int, s *bankfile.Statement) *bankfile.Refusal {
+	return refuse(ReasonTooEarly, n, s, "it begins on %s, before what was imported, which begins on %s: it cannot be imported any more, since the balance "+
+		"with which that begins stands for all before it", firstDay(s), c.begins)
 }
 
 func (c *chain) text(d decimal.Decimal) string {

@@ -81,14 +81,25 @@ func (s *ConfirmSpec) validate() error {
 	case s.Group != 0 && s.Run <= 0:
 		return ledger.Invalid("run", "is required with group")
 	case s.Group == 0 && len(s.Lines)+len(s.Entries) < 2:
-		return ledger.Invalid("lines", "and entries name %d items: a match has two or more. One that has no counterpart can be ignored",
-			len(s.Lines)+len(s.Entries))
+		return tooFew(len(s.Lines), len(s.Entries))
 	case len(s.Lines)+len(s.Entries) > maxTakes:
 		return ledger.Invalid("lines", "and entries name more than %d items", maxTakes)
 	case s.Difference != nil:
 		return s.Difference.validate()
 	}
 	return nil
+}
+
+// tooFew says what a match lacks.
+func tooFew(lines, entries int) error {
+	const or = "; an item that has no counterpart can be ignored"
+	switch {
+	case lines == 1:
+		return ledger.Invalid("entries", "name none, and a match has two or more items: name an entry, too, or another line that the line cancels out with"+or)
+	case entries == 1:
+		return ledger.Invalid("lines", "name none, and a match has two or more items: name a line, too, or another entry that the entry cancels out with"+or)
+	}
+	return ledger.Invalid("lines", "and entries name none, and a match has two or more items"+or)
 }
 
 func (d *DifferenceSpec) validate() error {

@@ -99,7 +99,7 @@ func TestConfirm_Refuses(t *testing.T) {
 		"nothing":            {ConfirmSpec{}, ledger.CodeInvalidArgument},
 		"a line alone":       {ConfirmSpec{Lines: []LineTake{{Line: line}}}, ledger.CodeInvalidArgument},
 		"a line twice":       {ConfirmSpec{Lines: []LineTake{{Line: line}, {Line: line}}}, ledger.CodeInvalidArgument},
-		"no such line":       {ConfirmSpec{Lines: []LineTake{{Line: 9999}}, Entries: []EntryTake{{Transfer: "a"}}}, ledger.CodeInvalidArgument},
+		"no such line":       {ConfirmSpec{Lines: []LineTake{{Line: 9999}}, Entries: []EntryTake{{Transfer: "a"}}}, ledger.CodeNotFound},
 		"no such transfer":   {ConfirmSpec{Lines: []LineTake{{Line: line}}, Entries: []EntryTake{{Transfer: "zz"}}}, ledger.CodeTransferNotFound},
 		"no transfer at all": {ConfirmSpec{Lines: []LineTake{{Line: line}}, Entries: []EntryTake{{}}}, ledger.CodeInvalidArgument},
 		"other sums":         {ConfirmSpec{Lines: []LineTake{{Line: line}}, Entries: []EntryTake{{Transfer: "b"}}}, ledger.CodeInvalidArgument},
@@ -116,7 +116,7 @@ func TestConfirm_Refuses(t *testing.T) {
 		"against itself": {ConfirmSpec{Lines: []LineTake{{Line: line}}, Entries: []EntryTake{{Transfer: "b"}},
 			Difference: &DifferenceSpec{Account: "assets:bank"}}, ledger.CodeInvalidArgument},
 		"a suggestion and more": {ConfirmSpec{Run: 1, Group: 1, Lines: []LineTake{{Line: line}}}, ledger.CodeInvalidArgument},
-		"no such suggestion":    {ConfirmSpec{Run: 1, Group: 1}, ledger.CodeInvalidArgument},
+		"no such suggestion":    {ConfirmSpec{Run: 1, Group: 1}, ledger.CodeNotFound},
 		"lines that are not 0":  {ConfirmSpec{Lines: []LineTake{{Line: line}, {Line: d.lineNo(t, "LINE-B")}}}, ledger.CodeInvalidArgument},
 	} {
 		c.spec.BankAccount = "bank"
@@ -333,7 +333,7 @@ func TestUnmatch(t *testing.T) {
 	_, err = d.Unmatch(t.Context(), UnmatchSpec{BankAccount: "bank", Match: list[0].No}, clerk)
 	mustCode(t, err, ledger.CodeInvalidArgument)
 	_, err = d.Unmatch(t.Context(), UnmatchSpec{BankAccount: "bank", Match: 99999, Reason: "x"}, clerk)
-	mustCode(t, err, ledger.CodeInvalidArgument)
+	mustCode(t, err, ledger.CodeNotFound)
 	spec := UnmatchSpec{BankAccount: "bank", Match: list[0].No, Reason: "another customer's"}
 	must[*Decision](t)(d.Unmatch(t.Context(), spec, clerk))
 	if again := must[*Decision](t)(d.Unmatch(t.Context(), spec, clerk)); !again.Replayed {

@@ -158,7 +158,7 @@ func (r *Reconciler) decisionNumbers(ctx context.Context, a *BankAccount, filter
 	return nos, err
 }
 
-// Decision gives a decision about a bank account. It returns CodeInvalidArgument, also for one that there is not.
+// Decision gives a decision about a bank account. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciler) Decision(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*Decision, error) {
 	a, err := r.BankAccount(ctx, name, bankAccount)
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *Reconciler) mustDecision(ctx context.Context, db dbsqlc.DBTX, a *BankAc
 	case err != nil:
 		return nil, err
 	case len(list) == 0:
-		return nil, ledger.Invalid("match", "%d is no match of bank account %s", no, a.Name)
+		return nil, ledger.Missing("match", "%d is no match of bank account %s", no, a.Name)
 	}
 	return list[0], nil
 }

@@ -2,13 +2,16 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -123,6 +126,77 @@ func (r *Reconciler) ApproveDifference(ctx context.Context, spec ApproveSpec, ca
 	return r.postDifference(ctx, a, d)
 }
 
+// postWhileMatched posts a transfer only if the match holds at its commit. Whoever takes the match back at the same time comes before it, and then
+// nothing is posted; or after it, and then finds it in the books.
+func (r *Reconciler) postWhileMatched(ctx context.Context, a *BankAccount, d *Decision, caller string, spec ledger.TransferSpec) error {
+	const pause = 50 * time.Millisecond
+	for until := time.Now().Add(lockTimeout); ; {
+		result, err := r.journal.PostWith(ctx, caller, a.Ledger, spec, whileMatched, &match{a.no, d.No})
+		switch {
+		case err == nil && errors.Is(result.Err, errTakenBack):
+			now, err := r.mustDecision(ctx, r.pool, a, d.No)
+			if err != nil {
+				return public(ctx, "read the decision", err)
+			}
+			return takenBack(now)
+		case err != nil || !errors.Is(result.Err, errDeciding):
+			return postError(result.Transfer, result.Err, err)
+		case time.Now().After(until):
+			return ledger.Errorf(ledger.CodeUnavailable, "others keep deciding about the same bank account: the difference is approved, and not posted yet")
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return public(ctx, "post the difference", ctx.Err())
+		}
+	}
+}
+
+// match is what rides with a transfer that posts the difference of a match.
+type match struct {
+	account int32
+	no      int64
+}
+
+var (
+	errDeciding  = errors.New("somebody decides about the bank account")
+	errTakenBack = errors.New("the match was taken back")
+)
+
+// whileMatched takes transfers out of a batch whose match does not hold any more. It has the lock of the bank account until the commit, for which it
+// does not wait: others would wait with it.
+var whileMatched = &matchHook{}
+
+type matchHook struct{ _ byte } // Hooks are told apart by their addresses.
+
+// Begin implements journal.Hook.
+func (*matchHook) Begin(b *pgx.Batch, ledgerID int32, passengers []journal.Passenger) func() []error {
+	locked, undone := make([]bool, len(passengers)), make([]bool, len(passengers))
+	of := func(i int) *match { return passengers[i].Baggage.(*match) } //nolint:forcetypeassert // nobody else has this hook
+	for i := range passengers {
+		b.Queue(dbsqlc.ReconcileTryLock, of(i).account).QueryRow(func(row pgx.Row) error { return row.Scan(&locked[i]) })
+	}
+	// Statements of their own: they must see what whoever had the lock before has committed.
+	for i := range passengers {
+		b.Queue(dbsqlc.ReconcileIsUndone, of(i).no, ledgerID).QueryRow(func(row pgx.Row) error { return row.Scan(&undone[i]) })
+	}
+	return func() []error {
+		verdicts := make([]error, len(passengers))
+		for i := range verdicts {
+			switch {
+			case !locked[i]:
+				verdicts[i] = errDeciding
+			case undone[i]:
+				verdicts[i] = errTakenBack
+			}
+		}
+		return verdicts
+	}
+}
+
+// End implements journal.Hook.
+func (*matchHook) End(*pgx.Batch, int32, []journal.Passenger) {}
+
 // takenBack says who has taken a decision back.
 func takenBack(d *Decision) error {
 	return ledger.Errorf(ledger.CodeConflict, "match %d was taken back by %s at %s: %s", d.No, d.Undone.By, d.Undone.At.Format("2006-01-02 15:04:05Z"),
@@ -149,11 +223,11 @@ func (r *Reconciler) postDifference(ctx context.Context, a *BankAccount, d *Deci
 	if amount.IsNegative() {
 		debit, credit, amount = credit, debit, amount.Neg()
 	}
-	result, err := r.journal.PostWith(ctx, approved.ApprovedBy, a.Ledger, ledger.TransferSpec{
+	err := r.postWhileMatched(ctx, a, d, approved.ApprovedBy, ledger.TransferSpec{
 		ID: approved.Transfer, Entries: ledger.Simple(debit, credit, amount, a.Currency.Code), EffectiveAt: approved.EffectiveAt,
 		Description: approved.Description,
-	}, nil, nil)
-	if err := postError(result.Transfer, result.Err, err); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	found, err := r.journal.AccountEntriesOf(ctx, a.Ledger, a.Account, nil, []ledger.TransferID{approved.Transfer})

@@ -98,7 +98,7 @@ func (r *Reconciler) Files(ctx context.Context, name ledger.Name, bankAccount st
 	return list[:min(limit, len(list))], more, nil
 }
 
-// File gives a file of a bank account. It returns CodeInvalidArgument, also for one that there is not.
+// File gives a file of a bank account. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciler) File(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*File, error) {
 	a, err := r.BankAccount(ctx, name, bankAccount)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Reconciler) file(ctx context.Context, db dbsqlc.DBTX, a *BankAccount, n
 		LedgerID: a.ledgerID, BankAccountNo: a.no, Before: math.MaxInt64, FileNo: max(no, 1), PageSize: 1,
 	})
 	if err == nil && (len(list) == 0 || list[0].No != no) {
-		return nil, ledger.Invalid("file", "%d is no file of bank account %s", no, a.Name)
+		return nil, ledger.Missing("file", "%d is no file of bank account %s", no, a.Name)
 	}
 	if err != nil {
 		return nil, err

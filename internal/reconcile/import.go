@@ -89,6 +89,9 @@ func (r *Reconciler) Import(ctx context.Context, spec ImportSpec, in io.Reader, 
 	var refused *bankfile.Refusal
 	switch {
 	case errors.As(err, &refused):
+		if refused.MayBeCSV {
+			refused.Detail += ": name one in profile, or in bank_account one whose settings name one"
+		}
 		return r.refusedOrReplayed(ctx, spec, accounts, file, refused)
 	case ctx.Err() != nil:
 		return nil, public(ctx, "import the file", err)

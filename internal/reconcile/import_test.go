@@ -61,7 +61,8 @@ func TestImport_Chain(t *testing.T) {
 			"1 of its 3 lines are known",
 		},
 		"it is from before": {
-			mt940(9, "2025-12-01 90.00", "2025-12-31 100.00", "2025-12-20 10.00 R0"), ReasonTooEarly, "import the oldest statement first",
+			mt940(9, "2025-12-01 90.00", "2025-12-31 100.00", "2025-12-20 10.00 R0"), ReasonTooEarly,
+			"it begins on 2025-12-01, before what was imported, which begins on 2026-01-01: it cannot be imported any more",
 		},
 		"it does not add up": {mt940(2, "2026-02-01 150.00", "2026-02-02 152.00", "2026-02-02 1.00 R3"), bankfile.ReasonTotals,
 			"closing balance 152.00 EUR"},
@@ -81,6 +82,9 @@ func TestImport_Chain(t *testing.T) {
 		refused := d.refusedText(t, c.content)
 		if refused.Reason != c.reason || !strings.Contains(refused.Detail, c.detail) || !strings.Contains(refused.Error(), c.detail) {
 			t.Errorf("%s: refused for %s: %s", name, refused.Reason, refused.Error())
+		}
+		if c.reason == ReasonTooEarly && (refused.Stated != "" || refused.Computed != "") {
+			t.Errorf("%s: %s and %s are no two numbers that could be the same", name, refused.Stated, refused.Computed)
 		}
 		if c.reason == ReasonTooEarly {
 			d.set(t, func(s *Settings) { s.AnyNumbers = false })

@@ -82,7 +82,7 @@ func (r *Reconciler) Items(ctx context.Context, spec ItemsSpec, w sheet.Writer) 
 	if err := errors.Join(validateDay("from", spec.From), validateDay("to", spec.To)); err != nil {
 		return err
 	}
-	if _, err := (&ResultFilter{Side: spec.Side, Outcomes: spec.Outcomes}).args(&BankAccount{}, &Run{}); err != nil {
+	if _, err := (&ResultFilter{Side: spec.Side, Outcomes: spec.Outcomes}).args(&BankAccount{}); err != nil {
 		return err
 	}
 	a, err := r.BankAccount(ctx, spec.Ledger, spec.BankAccount)

@@ -78,7 +78,7 @@ func (r *Reconciler) Lines(ctx context.Context, name ledger.Name, bankAccount st
 	return list, more, nil
 }
 
-// Line gives a line of a bank account. It returns CodeInvalidArgument, also for one that there is not.
+// Line gives a line of a bank account. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciler) Line(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*Line, error) {
 	a, err := r.BankAccount(ctx, name, bankAccount)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *Reconciler) Line(ctx context.Context, name ledger.Name, bankAccount str
 		return nil, public(ctx, "read the line", err)
 	}
 	if found[no] == nil {
-		return nil, ledger.Invalid("line", "%d is no line of bank account %s", no, a.Name)
+		return nil, ledger.Missing("line", "%d is no line of bank account %s", no, a.Name)
 	}
 	return found[no], nil
 }

@@ -61,7 +61,16 @@ func (r *Reconciler) SaveProfile(ctx context.Context, name ledger.Name, profile 
 	return saved, err
 }
 
-// Profile gives a profile in one of its versions; 0 is the last one. It returns CodeInvalidArgument, also for one that there is not.
+// knownProfile returns CodeNotFound for a profile that there is not; "" is none.
+func (r *Reconciler) knownProfile(ctx context.Context, name ledger.Name, profile string) error {
+	if profile == "" {
+		return nil
+	}
+	_, err := r.Profile(ctx, name, profile, 0)
+	return err
+}
+
+// Profile gives a profile in one of its versions; 0 is the last one. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciler) Profile(ctx context.Context, name ledger.Name, profile string, version int) (StoredProfile, error) {
 	if err := validateSlug("profile", profile); err != nil {
 		return StoredProfile{}, err
@@ -76,7 +85,14 @@ func (r *Reconciler) Profile(ctx context.Context, name ledger.Name, profile stri
 		if err := r.knownLedger(ctx, name); err != nil {
 			return StoredProfile{}, err
 		}
-		return StoredProfile{}, ledger.Invalid("profile", "ledger %s has no profile %s in that version", name.Or(), profile)
+		if version == 0 {
+			return StoredProfile{}, ledger.Missing("profile", "ledger %s has no profile %s", name.Or(), profile)
+		}
+		last, err := r.Profile(ctx, name, profile, 0)
+		if err != nil {
+			return StoredProfile{}, err
+		}
+		return StoredProfile{}, ledger.Missing("profile", "profile %s has no version %d: the last is %d", profile, version, last.Version)
 	}
 	row := rows[0]
 	return storedProfile(dbsqlc.BankProfileListRow{

@@ -138,3 +138,60 @@ func TestApproveDifference_AtOnce(t *testing.T) {
 		t.Errorf("%s was posted", sum)
 	}
 }
+
+// approved gives a match whose difference may be posted, and was not yet, as whoever is about to post it has read it.
+func (d *desk) approved(t *testing.T) *Decision {
+	t.Helper()
+	d.set(t, func(s *Settings) { s.Tolerance = dec("0.01") })
+	made := must[*Decision](t)(d.confirm(t, []string{"LINE-C"}, []string{"c"}))
+	against, err := d.differenceAccount(t.Context(), d.account, "expense:fees")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.change(t.Context(), "approve", func(tx pgx.Tx) error {
+		return d.approve(t.Context(), tx, d.account, made.No, 1, made.Difference(), against, &DifferenceSpec{Account: "expense:fees"}, colleague)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return must[*Decision](t)(d.Decision(t.Context(), main, "bank", made.No))
+}
+
+// TestPostDifference_TakenBackMeanwhile takes a match back when its difference is about to be posted, and with it what was posted, which is nothing
+// yet. Nothing is posted afterwards, since nobody would reverse it.
+func TestPostDifference_TakenBackMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := opened(t)
+	about := d.approved(t)
+	must[*Decision](t)(d.Unmatch(t.Context(), UnmatchSpec{BankAccount: "bank", Match: about.No, Reason: "not the same", ReverseDifference: true}, clerk))
+	_, err := d.postDifference(t.Context(), d.account, about)
+	mustCode(t, err, ledger.CodeConflict)
+	if n := d.query(t, `SELECT count(*)::text FROM entry JOIN account USING (ledger_id, account_no) WHERE account_id = 'expense:fees'`); n != "0" {
+		t.Errorf("%s entries were posted for a match that holds no more: %v", n, err)
+	}
+}
+
+// TestPostDifference_WaitsForDecisions posts nothing while somebody decides about the bank account, who may take the match back, and makes nobody else
+// wait for that.
+func TestPostDifference_WaitsForDecisions(t *testing.T) {
+	t.Parallel()
+	d := opened(t)
+	about := d.approved(t)
+	release := d.hold(t, holdAccount)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.postDifference(context.Background(), d.account, about)
+		ended <- err
+	}()
+	time.Sleep(300 * time.Millisecond)
+	d.post(t, "while 2026-01-09 1")
+	if n := d.query(t, `SELECT count(*)::text FROM entry JOIN account USING (ledger_id, account_no) WHERE account_id = 'expense:fees'`); n != "0" {
+		t.Errorf("%s entries were posted under the lock of somebody else", n)
+	}
+	release()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if now := must[*Decision](t)(d.Decision(t.Context(), main, "bank", about.No)); !now.Posted() {
+		t.Errorf("%+v", now)
+	}
+}

@@ -24,7 +24,7 @@ const (
 
 // Reconciler is what this package does. It is safe for concurrent use, and any number of servers may have one on the same database. Every error that
 // its methods return, but for those of a sheet.Writer and of an io.Reader, is a *ledger.Error by errors.As. Beside those that each names they return
-// CodeLedgerNotFound; CodeUnavailable, CodeDeadlineExceeded, CodeCancelled or CodeOverloaded, after which the same may be asked again; and
+// CodeLedgerNotFound; CodeNotFound for a bank account that there is not, and for a profile, file, line, run, suggestion or decision of it; CodeUnavailable, CodeDeadlineExceeded, CodeCancelled or CodeOverloaded, after which the same may be asked again; and
 // CodeInternal.
 type Reconciler struct {
 	journal *journal.Journal

@@ -77,14 +77,15 @@ func (r *Reconciler) Results(ctx context.Context, name ledger.Name, bankAccount 
 	if err != nil {
 		return nil, false, err
 	}
+	args, err := filter.args(a)
+	if err != nil {
+		return nil, false, err
+	}
 	found, err := r.run(ctx, a, run)
 	if err != nil {
 		return nil, false, err
 	}
-	args, err := filter.args(a, found)
-	if err != nil {
-		return nil, false, err
-	}
+	args.RunNo = found.No
 	rows, err := r.sql.ReconcileResults(ctx, r.pool, args)
 	if err != nil {
 		return nil, false, public(ctx, "list the results", err)
@@ -99,9 +100,9 @@ func (r *Reconciler) Results(ctx context.Context, name ledger.Name, bankAccount 
 	return list, more, public(ctx, "list the results", err)
 }
 
-func (f *ResultFilter) args(a *BankAccount, run *Run) (dbsqlc.ReconcileResultsParams, error) {
+func (f *ResultFilter) args(a *BankAccount) (dbsqlc.ReconcileResultsParams, error) {
 	args := dbsqlc.ReconcileResultsParams{
-		LedgerID: a.ledgerID, BankAccountNo: a.no, RunNo: run.No, OnlySide: -1, Suggested: f.Suggested, Outcomes: []string{},
+		LedgerID: a.ledgerID, BankAccountNo: a.no, OnlySide: -1, Suggested: f.Suggested, Outcomes: []string{},
 		Item: f.After.No, Leg: int16(f.After.Leg), PageSize: int32(max(1, min(f.Limit, maxPageSize))) + 1, //nolint:gosec // bounded
 	}
 	if f.After.Entry {
@@ -120,7 +121,7 @@ func (f *ResultFilter) args(a *BankAccount, run *Run) (dbsqlc.ReconcileResultsPa
 	}
 	for _, o := range f.Outcomes {
 		if !slices.Contains(outcomes, o) {
-			return args, ledger.Invalid("outcomes", "%.40q is none of %v", string(o), outcomes)
+			return args, ledger.Invalid("outcomes", "%.40q is none of %s", string(o), oneOf(outcomes))
 		}
 		args.Outcomes = append(args.Outcomes, string(o))
 	}

@@ -158,7 +158,7 @@ func TestMatch_Request(t *testing.T) {
 	if err != nil || !again.Replayed || again.No != first.No {
 		t.Fatal(again, err)
 	}
-	if _, err := d.Match(t.Context(), MatchSpec{BankAccount: "nowhere"}, clerk); ledger.CodeOf(err) != ledger.CodeInvalidArgument {
+	if _, err := d.Match(t.Context(), MatchSpec{BankAccount: "nowhere"}, clerk); ledger.CodeOf(err) != ledger.CodeNotFound {
 		t.Error(err)
 	}
 }
@@ -244,7 +244,7 @@ func TestMatch_Forward(t *testing.T) {
 			t.Errorf("%v: %q, want %q, %v", c.sequences, got, c.want, err)
 		}
 	}
-	if _, err := d.Entries(t.Context(), main, "nobank", nil); ledger.CodeOf(err) != ledger.CodeInvalidArgument {
+	if _, err := d.Entries(t.Context(), main, "nobank", nil); ledger.CodeOf(err) != ledger.CodeNotFound {
 		t.Errorf("%v", err)
 	}
 }

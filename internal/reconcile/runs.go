@@ -28,7 +28,7 @@ func (r *Reconciler) Runs(ctx context.Context, name ledger.Name, bankAccount str
 	return list[:min(limit, len(list))], more, nil
 }
 
-// Run gives a run of a bank account by its number; 0 is the last one. It returns CodeInvalidArgument, also for one that there is not.
+// Run gives a run of a bank account by its number; 0 is the last one. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciler) Run(ctx context.Context, name ledger.Name, bankAccount string, no int64) (*Run, error) {
 	a, err := r.BankAccount(ctx, name, bankAccount)
 	if err != nil {
@@ -43,9 +43,9 @@ func (r *Reconciler) run(ctx context.Context, a *BankAccount, no int64) (*Run, e
 	case err != nil:
 		return nil, public(ctx, "read the run", err)
 	case run == nil && no == 0:
-		return nil, ledger.Invalid("run", "bank account %s has no run yet", a.Name)
+		return nil, ledger.Missing("run", "bank account %s has no run yet", a.Name)
 	case run == nil:
-		return nil, ledger.Invalid("run", "%d is no run of bank account %s", no, a.Name)
+		return nil, ledger.Missing("run", "%d is no run of bank account %s", no, a.Name)
 	}
 	return run, nil
 }

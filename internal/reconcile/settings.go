@@ -92,7 +92,7 @@ func (s Settings) validate(currency ledger.Currency) error {
 	}
 	for i, rule := range s.Confirm {
 		if !slices.Contains(automatic, rule) {
-			return ledger.Invalid(fmt.Sprintf("confirm[%d]", i), "%.40q is none of %v", string(rule), automatic)
+			return ledger.Invalid(fmt.Sprintf("confirm[%d]", i), "%.40q is none of %s", string(rule), oneOf(automatic))
 		}
 	}
 	if s.Profile != "" {
@@ -101,6 +101,15 @@ func (s Settings) validate(currency ledger.Currency) error {
 		}
 	}
 	return validateBAI2(s.BAI2Decimals)
+}
+
+// oneOf is a list of what is allowed, for people.
+func oneOf[T ~string](list []T) string {
+	texts := make([]string, len(list))
+	for i, text := range list {
+		texts[i] = string(text)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func validateBAI2(decimals map[string]int32) error {

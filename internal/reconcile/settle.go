@@ -234,7 +234,7 @@ func (w *decision) states(ctx context.Context, tx pgx.Tx) ([]state, error) {
 		row, ok := known[t.Line]
 		switch {
 		case !ok:
-			return nil, ledger.Invalid("lines", "bank account %s has no line %d", a.Name, t.Line)
+			return nil, ledger.Missing("lines", "bank account %s has no line %d", a.Name, t.Line)
 		case !row.Counts && row.Status == "booked" && !row.Amount.IsZero():
 			return nil, ledger.Invalid("lines", "line %d does not count: its details do, or its line does", t.Line)
 		case !row.Counts:

@@ -37,7 +37,8 @@ func TestAtOnce(t *testing.T) {
 					switch code := ledger.CodeOf(err); {
 					case err == nil:
 						counts.Store(fmt.Sprint(what, worker), n)
-					case code == ledger.CodeConflict, code == ledger.CodeInvalidArgument, code == ledger.CodeTransferNotFound:
+					case code == ledger.CodeConflict, code == ledger.CodeInvalidArgument, code == ledger.CodeTransferNotFound,
+						code == ledger.CodeNotFound:
 					default:
 						t.Errorf("%s: %v", what, err)
 						return

@@ -47,7 +47,7 @@ func (w *decision) fromGroup(ctx context.Context, run int64, group int) error {
 		return public(ctx, "read the suggestion", err)
 	}
 	if len(rows) == 0 {
-		return ledger.Invalid("group", "run %d of bank account %s has no suggestion %d", run, a.Name, group)
+		return ledger.Missing("group", "run %d of bank account %s has no suggestion %d", run, a.Name, group)
 	}
 	var lines []LineTake
 	var entries []EntryTake

@@ -18,7 +18,7 @@ import (
 // All amounts are in units of the bank account's currency (12.34 is 12 euros and 34 cents), and positive where they are in the account holder's
 // favour, of lines and of entries. Days are text such as "2026-01-31", and "" is none.
 //
-// Errors are *ledger.Error. What names a bank account, profile, file, line, run or decision that there is not is CodeInvalidArgument about that field.
+// Errors are *ledger.Error. What names a bank account, profile, file, line, run or decision that there is not is CodeNotFound about that field.
 // Beside what each method names, all return CodeLedgerNotFound, and what any call does where the server cannot be reached or does not let the caller.
 type Reconciliation struct {
 	client *Client

@@ -109,7 +109,8 @@ func (r *Reconciliation) CreateBankAccount(ctx context.Context, spec BankAccount
 	return decodeBankAccount(resp.GetBankAccount())
 }
 
-// UpdateBankAccount changes the settings of a bank account, all of them, as a new version. It returns CodeInvalidArgument or CodeAmountScale.
+// UpdateBankAccount changes the settings of a bank account, all of them, as a new version. It returns CodeInvalidArgument, CodeAmountScale or
+// CodeNotFound.
 func (r *Reconciliation) UpdateBankAccount(ctx context.Context, bankAccount string, settings BankSettings) (BankAccount, error) {
 	resp, err := call(ctx, r.client, r.api.UpdateBankAccount, &khatav1.UpdateBankAccountRequest{
 		Ledger: r.ledger(), BankAccount: bankAccount, Settings: encodeBankSettings(settings),
@@ -120,7 +121,7 @@ func (r *Reconciliation) UpdateBankAccount(ctx context.Context, bankAccount stri
 	return decodeBankAccount(resp.GetBankAccount())
 }
 
-// BankAccount gets a bank account by its name. It returns CodeInvalidArgument.
+// BankAccount gets a bank account by its name. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciliation) BankAccount(ctx context.Context, name string) (BankAccount, error) {
 	resp, err := call(ctx, r.client, r.api.GetBankAccount, &khatav1.GetBankAccountRequest{Ledger: r.ledger(), BankAccount: name})
 	if err != nil {
@@ -194,7 +195,7 @@ func (r *Reconciliation) SaveBankProfile(ctx context.Context, content string) (B
 	return decodeBankProfile(resp.GetProfile()), nil
 }
 
-// BankProfile gets a profile in one of its versions; 0 is the last one. It returns CodeInvalidArgument.
+// BankProfile gets a profile in one of its versions; 0 is the last one. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciliation) BankProfile(ctx context.Context, name string, version int) (BankProfile, error) {
 	resp, err := call(ctx, r.client, r.api.GetBankProfile, &khatav1.GetBankProfileRequest{Ledger: r.ledger(), Name: name, Version: encodeVersion(version)})
 	if err != nil {

@@ -195,7 +195,7 @@ func (r *Reconciliation) ApproveDifference(ctx context.Context, bankAccount stri
 	return d, resp.GetReplayed(), err
 }
 
-// Decision gets a decision about a bank account. It returns CodeInvalidArgument.
+// Decision gets a decision about a bank account. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciliation) Decision(ctx context.Context, bankAccount string, no int64) (Decision, error) {
 	resp, err := call(ctx, r.client, r.api.GetDecision, &khatav1.GetDecisionRequest{Ledger: r.ledger(), BankAccount: bankAccount, Decision: no})
 	if err != nil {

@@ -169,7 +169,7 @@ func (r *Reconciliation) ImportBankFile(ctx context.Context, spec BankFileSpec, 
 	return out, err
 }
 
-// BankFile gets a file of a bank account. It returns CodeInvalidArgument.
+// BankFile gets a file of a bank account. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciliation) BankFile(ctx context.Context, bankAccount string, no int64) (BankFile, error) {
 	resp, err := call(ctx, r.client, r.api.GetBankFile, &khatav1.GetBankFileRequest{Ledger: r.ledger(), BankAccount: bankAccount, No: no})
 	if err != nil {
@@ -215,7 +215,7 @@ type BankLine struct {
 	Flags                              []BankFlag
 }
 
-// BankLine gets a line of a bank account. It returns CodeInvalidArgument.
+// BankLine gets a line of a bank account. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciliation) BankLine(ctx context.Context, bankAccount string, no int64) (BankLine, error) {
 	resp, err := call(ctx, r.client, r.api.GetBankLine, &khatav1.GetBankLineRequest{Ledger: r.ledger(), BankAccount: bankAccount, No: no})
 	if err != nil {

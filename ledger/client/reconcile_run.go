@@ -72,7 +72,7 @@ func (r *Reconciliation) Match(ctx context.Context, bankAccount, requestID strin
 	return run, resp.GetReplayed(), err
 }
 
-// Run gets a run by its number; 0 is the last one. It returns CodeInvalidArgument.
+// Run gets a run by its number; 0 is the last one. It returns CodeInvalidArgument or CodeNotFound.
 func (r *Reconciliation) Run(ctx context.Context, bankAccount string, run int64) (ReconcileRun, error) {
 	resp, err := call(ctx, r.client, r.api.GetReconcileRun, &khatav1.GetReconcileRunRequest{Ledger: r.ledger(), BankAccount: bankAccount, Run: run})
 	if err != nil {

@@ -55,7 +55,7 @@ const (
 // keeps what people decide, and makes the reconciliation statement. The words and the rules are in docs/reconciliation.md.
 //
 // Errors are those of LedgerService: google.rpc.ErrorInfo with domain "khata" and as reason one code of docs/api.md, and where fields are at fault
-// google.rpc.BadRequest. What names a bank account, profile, file, line, run or decision that there is not is INVALID_ARGUMENT about that field.
+// google.rpc.BadRequest. What names a bank account, profile, file, line, run or decision that there is not is NOT_FOUND about that field.
 // Every call may be sent again: the same file is not imported twice, and the same request is the same run, and the same decision.
 //
 // Every "ledger" field may be empty and then means "main". A bank_account is known by its name. Amounts are decimal strings, exact, and positive
@@ -406,7 +406,7 @@ type ReconcileService_RunDriftReportClient = grpc.BidiStreamingClient[RunDriftRe
 // keeps what people decide, and makes the reconciliation statement. The words and the rules are in docs/reconciliation.md.
 //
 // Errors are those of LedgerService: google.rpc.ErrorInfo with domain "khata" and as reason one code of docs/api.md, and where fields are at fault
-// google.rpc.BadRequest. What names a bank account, profile, file, line, run or decision that there is not is INVALID_ARGUMENT about that field.
+// google.rpc.BadRequest. What names a bank account, profile, file, line, run or decision that there is not is NOT_FOUND about that field.
 // Every call may be sent again: the same file is not imported twice, and the same request is the same run, and the same decision.
 //
 // Every "ledger" field may be empty and then means "main". A bank_account is known by its name. Amounts are decimal strings, exact, and positive
