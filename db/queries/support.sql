@@ -109,11 +109,27 @@ SELECT r.request_no FROM support_refund_request r
  WHERE r.ledger_id = @ledger_id AND r.original = @original AND r.request_no < @before
  ORDER BY r.request_no DESC LIMIT @most;
 
+-- name: SupportRequestsStanding :many
+-- The requests of some transfers that are posted, or still may be.
+SELECT r.request_no
+  FROM unnest(@originals::text[]) AS w (original)
+       CROSS JOIN LATERAL (SELECT q.request_no, q.expires_at FROM support_refund_request q
+                            WHERE q.ledger_id = @ledger_id AND q.original = w.original OFFSET 0) r
+       LEFT JOIN support_refund_outcome o ON o.ledger_id = @ledger_id AND o.request_no = r.request_no
+       LEFT JOIN support_refund_decision d ON d.ledger_id = @ledger_id AND d.request_no = r.request_no
+ WHERE o.outcome = 'posted' OR o.outcome IS NULL AND coalesce(d.verdict, 'approve') = 'approve' AND r.expires_at > clock_timestamp()
+ ORDER BY r.request_no;
+
+-- name: SupportLockSuspect :exec
+-- Until the end of the transaction: of payments that may be one, one at a time is asked back, or approved. The class of these locks is 4253.
+SELECT pg_advisory_xact_lock(4253, mod(@group_no::bigint, 2147483647)::integer);
+
 -- name: SupportRequestsUnsettled :many
--- Requests of a ledger, or of all, that have neither an outcome nor a decision against them, and end after a time. The oldest first.
-SELECT r.ledger_id, l.name AS ledger, r.request_no
+-- Requests of a ledger, or of all, that have neither an outcome nor a decision against them, and end after a time. The oldest first, from a place on.
+SELECT r.ledger_id, l.name AS ledger, r.request_no, r.expires_at
   FROM support_refund_request r JOIN ledger l ON l.ledger_id = r.ledger_id
  WHERE r.expires_at > clock_timestamp() - make_interval(secs => @over_for::double precision)
+   AND (r.expires_at, r.ledger_id, r.request_no) > (@after_at::timestamptz, @after_ledger::integer, @after_no::bigint)
    AND (@ledger_id::integer = 0 OR r.ledger_id = @ledger_id::integer)
    AND NOT EXISTS (SELECT FROM support_refund_outcome o WHERE o.ledger_id = r.ledger_id AND o.request_no = r.request_no)
    AND NOT EXISTS (SELECT FROM support_refund_decision d

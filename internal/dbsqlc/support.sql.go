@@ -535,6 +535,16 @@ func (q *Queries) SupportLockMaker(ctx context.Context, db DBTX, arg SupportLock
 	return err
 }
 
+const SupportLockSuspect = `-- name: SupportLockSuspect :exec
+SELECT pg_advisory_xact_lock(4253, mod($1::bigint, 2147483647)::integer)
+`
+
+// Until the end of the transaction: of payments that may be one, one at a time is asked back, or approved. The class of these locks is 4253.
+func (q *Queries) SupportLockSuspect(ctx context.Context, db DBTX, groupNo int64) error {
+	_, err := db.Exec(ctx, SupportLockSuspect, groupNo)
+	return err
+}
+
 const SupportMadeAlone = `-- name: SupportMadeAlone :one
 SELECT support_made_alone($1, $2, $3)::numeric AS total
 `
@@ -871,38 +881,83 @@ func (q *Queries) SupportRequestsOf(ctx context.Context, db DBTX, arg SupportReq
 	return items, nil
 }
 
+const SupportRequestsStanding = `-- name: SupportRequestsStanding :many
+SELECT r.request_no
+  FROM unnest($1::text[]) AS w (original)
+       CROSS JOIN LATERAL (SELECT q.request_no, q.expires_at FROM support_refund_request q
+                            WHERE q.ledger_id = $2 AND q.original = w.original OFFSET 0) r
+       LEFT JOIN support_refund_outcome o ON o.ledger_id = $2 AND o.request_no = r.request_no
+       LEFT JOIN support_refund_decision d ON d.ledger_id = $2 AND d.request_no = r.request_no
+ WHERE o.outcome = 'posted' OR o.outcome IS NULL AND coalesce(d.verdict, 'approve') = 'approve' AND r.expires_at > clock_timestamp()
+ ORDER BY r.request_no
+`
+
+type SupportRequestsStandingParams struct {
+	Originals []string
+	LedgerID  int32
+}
+
+// The requests of some transfers that are posted, or still may be.
+func (q *Queries) SupportRequestsStanding(ctx context.Context, db DBTX, arg SupportRequestsStandingParams) ([]int64, error) {
+	rows, err := db.Query(ctx, SupportRequestsStanding, arg.Originals, arg.LedgerID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var request_no int64
+		if err := rows.Scan(&request_no); err != nil {
+			return nil, err
+		}
+		items = append(items, request_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const SupportRequestsUnsettled = `-- name: SupportRequestsUnsettled :many
-SELECT r.ledger_id, l.name AS ledger, r.request_no
+SELECT r.ledger_id, l.name AS ledger, r.request_no, r.expires_at
   FROM support_refund_request r JOIN ledger l ON l.ledger_id = r.ledger_id
  WHERE r.expires_at > clock_timestamp() - make_interval(secs => $1::double precision)
-   AND ($2::integer = 0 OR r.ledger_id = $2::integer)
+   AND (r.expires_at, r.ledger_id, r.request_no) > ($2::timestamptz, $3::integer, $4::bigint)
+   AND ($5::integer = 0 OR r.ledger_id = $5::integer)
    AND NOT EXISTS (SELECT FROM support_refund_outcome o WHERE o.ledger_id = r.ledger_id AND o.request_no = r.request_no)
    AND NOT EXISTS (SELECT FROM support_refund_decision d
                     WHERE d.ledger_id = r.ledger_id AND d.request_no = r.request_no AND d.verdict <> 'approve')
    -- Only those that wait for nothing but to be posted.
-   AND (NOT $3::boolean OR r.approval = 'none'
+   AND (NOT $6::boolean OR r.approval = 'none'
         OR EXISTS (SELECT FROM support_refund_decision d WHERE d.ledger_id = r.ledger_id AND d.request_no = r.request_no AND d.verdict = 'approve'))
  ORDER BY r.expires_at, r.ledger_id, r.request_no
- LIMIT $4
+ LIMIT $7
 `
 
 type SupportRequestsUnsettledParams struct {
-	OverFor  float64
-	LedgerID int32
-	Ready    bool
-	Most     int32
+	OverFor     float64
+	AfterAt     time.Time
+	AfterLedger int32
+	AfterNo     int64
+	LedgerID    int32
+	Ready       bool
+	Most        int32
 }
 
 type SupportRequestsUnsettledRow struct {
 	LedgerID  int32
 	Ledger    string
 	RequestNo int64
+	ExpiresAt time.Time
 }
 
-// Requests of a ledger, or of all, that have neither an outcome nor a decision against them, and end after a time. The oldest first.
+// Requests of a ledger, or of all, that have neither an outcome nor a decision against them, and end after a time. The oldest first, from a place on.
 func (q *Queries) SupportRequestsUnsettled(ctx context.Context, db DBTX, arg SupportRequestsUnsettledParams) ([]SupportRequestsUnsettledRow, error) {
 	rows, err := db.Query(ctx, SupportRequestsUnsettled,
 		arg.OverFor,
+		arg.AfterAt,
+		arg.AfterLedger,
+		arg.AfterNo,
 		arg.LedgerID,
 		arg.Ready,
 		arg.Most,
@@ -914,7 +969,12 @@ func (q *Queries) SupportRequestsUnsettled(ctx context.Context, db DBTX, arg Sup
 	var items []SupportRequestsUnsettledRow
 	for rows.Next() {
 		var i SupportRequestsUnsettledRow
-		if err := rows.Scan(&i.LedgerID, &i.Ledger, &i.RequestNo); err != nil {
+		if err := rows.Scan(
+			&i.LedgerID,
+			&i.Ledger,
+			&i.RequestNo,
+			&i.ExpiresAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/fraud"
 	"github.com/khata-ledger/khata/internal/journal"
@@ -15,6 +16,7 @@ import (
 	"github.com/khata-ledger/khata/internal/relay"
 	"github.com/khata-ledger/khata/internal/sms"
 	"github.com/khata-ledger/khata/internal/support"
+	"github.com/khata-ledger/khata/internal/suspect"
 	"github.com/khata-ledger/khata/ledger"
 	"github.com/khata-ledger/khata/ledger/inbox"
 )
@@ -41,6 +43,7 @@ type SupportLetters struct {
 // Desk makes a support desk that asks all of them.
 func (s SupportSources) Desk(config support.Config) *support.Desk {
 	config.PaymentID = payapi.PaymentID
+	config.Suspects = suspectSource{suspect.New(suspect.Config{Journal: s.Journal, Pool: s.Books})}
 	config.Tellers = append(config.Tellers, keyTeller{s.Books}, eventTeller{s.Books})
 	config.Piles = append(config.Piles, keyPile{s.Books}, eventPile{s.Books})
 	if s.Fraud != nil {
@@ -56,6 +59,21 @@ func (s SupportSources) Desk(config support.Config) *support.Desk {
 	}
 	config.Piles = append(config.Piles, breakPile{reconcile.New(s.Journal, s.Books)})
 	return support.New(s.Journal, s.Books, config)
+}
+
+// suspectSource tells which payments may be one. It only reads: who follows the journal for it is the server's.
+type suspectSource struct{ *suspect.Detector }
+
+func (s suspectSource) Of(ctx context.Context, name ledger.Name, sequence int64) ([]support.Suspect, error) {
+	groups, err := s.Detector.Of(ctx, name, sequence)
+	list := make([]support.Suspect, len(groups))
+	for i, g := range groups {
+		list[i].Number = g.No
+		for _, m := range g.Members {
+			list[i].Members = append(list[i].Members, m.Progressed)
+		}
+	}
+	return list, err
 }
 
 // details makes details of names and values, without those that are empty.
@@ -154,7 +172,11 @@ func (t fraudTeller) Tell(ctx context.Context, s support.Subject, most int) ([]s
 	for _, f := range flagged {
 		i := support.Item{At: f.RecordedAt.UTC(), Source: "fraud", Transfer: f.Transfer, What: "the fraud check has flagged it", Details: details("verdict", f.Verdict,
 			"rules", f.Rules)}
-		for _, r := range f.Reasons {
+		for n, r := range f.Reasons {
+			i.What += map[bool]string{true: ": ", false: "; "}[n == 0] + r.Text
+			if r.Rule != "" {
+				i.What += " (rule " + r.Rule + ")"
+			}
 			i.Details = append(i.Details, support.Detail{Name: r.Rule, Value: r.Text})
 		}
 		list = append(list, i)
@@ -235,13 +257,32 @@ func (t letterTeller) Tell(ctx context.Context, s support.Subject, most int) ([]
 	return cut(list, most), nil
 }
 
+// The commands that whoever runs the servers gives, with all that they need: they work on a database.
+func resolveCommand(number string) string {
+	return "khata review resolve " + number + ` --as charged|declined|released|given-back --reason "…" --dsn "$DSN"`
+}
+
+func settleCommand(verdict string) string {
+	return "khata fraud settle " + verdict + ` --as cleared|confirmed --note "…" --by YOU --dsn "$DSN"`
+}
+
+func retryCommand(event string) string { return "khata relay parked retry " + event + ` --dsn "$DSN"` }
+
+func replayCommand(event, consumer string) string {
+	return "khata inbox replay " + event + " --consumer " + consumer + ` --dsn "$DSN"`
+}
+
+func discardCommand(event, consumer string) string {
+	return "khata inbox discard " + event + " --consumer " + consumer + ` --reason "…" --dsn "$DSN"`
+}
+
 // keyPile is of payments that are stuck.
 type keyPile struct{ pool *pgxpool.Pool }
 
 func (keyPile) Kind() support.Kind { return support.StuckKeys }
 
 func (p keyPile) Waiting(ctx context.Context, name ledger.Name, most int) (support.Heap, error) {
-	h := support.Heap{Next: "find out at the gateway what it did, and say so: khata review resolve NUMBER --as charged|declined|released|given-back --reason …"}
+	h := support.Heap{Next: "find out at the gateway what it did, and say so: " + resolveCommand("NUMBER")}
 	reviews, err := payapi.Reviews(ctx, p.pool)
 	reviews = slices.DeleteFunc(reviews, func(r payapi.Review) bool { return ledger.Name(r.Ledger) != name })
 	h.Count = len(reviews)
@@ -249,7 +290,7 @@ func (p keyPile) Waiting(ctx context.Context, name ledger.Name, most int) (suppo
 		heap(&h, most, support.Task{
 			Since: r.Since, ID: r.Number, Transfer: ledger.TransferID(ledger.ReservedPrefix + r.Number),
 			What: fmt.Sprintf("%s of %s %s for %s, step %s: %s", r.Number, r.Amount, r.Currency, r.User, r.Step, r.Detail),
-			Next: fmt.Sprintf("ask the gateway for key %s, then khata review resolve %s", r.GatewayKey, r.Number),
+			Next: fmt.Sprintf("ask the gateway for key %s, then %s", r.GatewayKey, resolveCommand(r.Number)),
 		})
 	}
 	return h, err
@@ -271,13 +312,13 @@ type eventPile struct{ pool *pgxpool.Pool }
 func (eventPile) Kind() support.Kind { return support.ParkedEvents }
 
 func (p eventPile) Waiting(ctx context.Context, name ledger.Name, most int) (support.Heap, error) {
-	h := support.Heap{Next: "read the error, and then khata relay retry EVENT, or khata relay skip EVENT --reason …"}
+	h := support.Heap{Next: "read the error, and then " + retryCommand("EVENT") + `, or khata relay parked skip EVENT --reason "…" --dsn "$DSN"`}
 	parked, err := relay.ListParked(ctx, p.pool, false)
 	parked = slices.DeleteFunc(parked, func(e relay.Parked) bool { return ledger.Name(e.Ledger) != name })
 	slices.SortStableFunc(parked, func(a, b relay.Parked) int { return a.ParkedAt.Compare(b.ParkedAt) })
 	h.Count = len(parked)
 	for _, e := range parked {
-		t := support.Task{Since: e.ParkedAt, ID: e.EventID, What: fmt.Sprintf("%s under %s: %s", e.Type, e.Key, e.Error), Next: "khata relay retry " + e.EventID}
+		t := support.Task{Since: e.ParkedAt, ID: e.EventID, What: fmt.Sprintf("%s under %s: %s", e.Type, e.Key, e.Error), Next: retryCommand(e.EventID)}
 		if e.Error == "" {
 			t.What = fmt.Sprintf("%s under %s waits behind another one", e.Type, e.Key)
 			t.Next = "nothing: it goes on when the one before it is settled"
@@ -296,7 +337,7 @@ func (fraudPile) Kind() support.Kind { return support.FlaggedVerdicts }
 const maxFlagged = 1000
 
 func (p fraudPile) Waiting(ctx context.Context, name ledger.Name, most int) (support.Heap, error) {
-	h := support.Heap{Next: "look at each, and then khata fraud settle VERDICT --as cleared|confirmed --note … --by …; what was stolen is refunded from its page"}
+	h := support.Heap{Next: "look at each, and then " + settleCommand("VERDICT") + "; what was stolen is refunded from its page"}
 	list, err := fraud.List(ctx, p.pool, fraud.Filter{Limit: maxFlagged + 1})
 	h.More = len(list) > maxFlagged
 	list = slices.DeleteFunc(cut(list, maxFlagged), func(f fraud.Flagged) bool { return f.Ledger != name && f.Ledger != "" })
@@ -304,7 +345,7 @@ func (p fraudPile) Waiting(ctx context.Context, name ledger.Name, most int) (sup
 	for _, f := range list {
 		t := support.Task{
 			Since: f.RecordedAt, ID: f.Verdict, Transfer: f.Transfer, What: fmt.Sprintf("%s %s from %s to %s", f.Amount, f.Currency, f.Payer, f.Payee),
-			Next: "khata fraud settle " + f.Verdict,
+			Next: settleCommand(f.Verdict),
 		}
 		if f.Unreadable {
 			t.What = "an event that the check could not read"
@@ -323,7 +364,7 @@ type letterPile []SupportLetters
 func (letterPile) Kind() support.Kind { return support.QuarantinedEvents }
 
 func (p letterPile) Waiting(ctx context.Context, _ ledger.Name, most int) (support.Heap, error) {
-	h := support.Heap{Next: "read the error, and then khata inbox replay EVENT --consumer …, or khata inbox discard EVENT --consumer … --reason …"}
+	h := support.Heap{Next: "read the error, and then " + replayCommand("EVENT", "CONSUMER") + ", or " + discardCommand("EVENT", "CONSUMER")}
 	for _, box := range p {
 		letters, err := inbox.Letters(ctx, box.Pool, inbox.Selection{
 			Schema: box.Schema, Consumer: box.Consumer, States: []inbox.State{inbox.Open, inbox.Requested}, Limit: maxFlagged + 1,
@@ -337,11 +378,10 @@ func (p letterPile) Waiting(ctx context.Context, _ ledger.Name, most int) (suppo
 		for _, l := range letters {
 			t := support.Task{
 				Since: l.RecordedAt, ID: l.Event.ID, What: fmt.Sprintf("%s of consumer %s (%s): %s", l.Event.Type, l.Consumer, l.Reason, l.Error),
-				Next: fmt.Sprintf("khata inbox replay %s --consumer %s", l.Event.ID, l.Consumer),
+				Next: replayCommand(l.Event.ID, l.Consumer),
 			}
 			if l.Reason == inbox.TooOld {
-				t.Next = fmt.Sprintf("find out whether it had its effect: then khata inbox discard %[1]s --consumer %[2]s --reason …, or khata inbox replay %[1]s "+
-					"--consumer %[2]s --too-old", l.Event.ID, l.Consumer)
+				t.Next = "find out whether it had its effect: then " + discardCommand(l.Event.ID, l.Consumer) + ", or " + replayCommand(l.Event.ID, l.Consumer) + " --too-old"
 			}
 			heap(&h, most, t)
 		}
@@ -376,11 +416,19 @@ func (p breakPile) Waiting(ctx context.Context, name ledger.Name, most int) (sup
 			continue
 		}
 		h.Count += int(open)
-		heap(&h, most, support.Task{
-			Since: r.RunAt, ID: a.Name, What: fmt.Sprintf("%s: %d lines of the bank (%s) and %d entries of the books (%s) are open, %d of them on their way", a.Name,
-				r.Summary.OpenLines.Count, r.Summary.OpenLines.Sum, r.Summary.OpenEntries.Count, r.Summary.OpenEntries.Sum, r.Summary.InTransit.Count),
-			Next: fmt.Sprintf("look at run %d of %s", r.No, a.Name),
-		})
+		heap(&h, most, breakTask(a, r))
 	}
 	return h, nil
+}
+
+func breakTask(a *reconcile.BankAccount, r *reconcile.Run) support.Task {
+	amount := func(sum decimal.Decimal) string {
+		return ledger.FormatAmount(sum, a.Currency.Scale) + " " + string(a.Currency.Code)
+	}
+	s := r.Summary
+	return support.Task{
+		Since: r.RunAt, ID: a.Name, What: fmt.Sprintf("%s: %d lines of the bank (%s) and %d entries of the books (%s) are open, %d of them on their way", a.Name,
+			s.OpenLines.Count, amount(s.OpenLines.Sum), s.OpenEntries.Count, amount(s.OpenEntries.Sum), s.InTransit.Count),
+		Next: fmt.Sprintf("khata reconcile show --bank-account %s --run %d --results", a.Name, r.No),
+	}
 }

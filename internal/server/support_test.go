@@ -14,9 +14,11 @@ import (
 	"github.com/khata-ledger/khata/internal/payapi"
 	"github.com/khata-ledger/khata/internal/pg"
 	"github.com/khata-ledger/khata/internal/pgtest"
+	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/relay"
 	"github.com/khata-ledger/khata/internal/sms"
 	"github.com/khata-ledger/khata/internal/support"
+	"github.com/khata-ledger/khata/internal/suspect"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -99,7 +101,7 @@ func TestSupportSources(t *testing.T) {
 		"ledger": {"user-1|5.00 BDT was moved"},
 		"key":    {"user-1|the request was answered with status 201", key},
 		"event":  {"event khata.transfer.posted.v1 was published", "event khata.account.moved.v1 was published", "event khata.account.moved.v1 is parked", "too large"},
-		"fraud":  {"the fraud check has flagged it", "it is large", "mina|the verdict was settled as cleared", "all is well"},
+		"fraud":  {"the fraud check has flagged it: it is large (rule large)", "mina|the verdict was settled as cleared", "all is well"},
 		"sms":    {"message to wallet:b, queued: 5.00 received", "+8801711000012"},
 		"inbox":  {"consumer sms did not handle event", "it is old"},
 		"audit":  {"rina|looked at this story"},
@@ -124,7 +126,12 @@ func TestSupportSources(t *testing.T) {
 		t.Fatalf("%v %+v", err, review)
 	}
 	counts := map[support.Kind]int{}
+	next := ""
 	for _, h := range review.Heaps {
+		next += h.Next + "\n"
+		for _, e := range h.Entries {
+			next += e.Next + "\n"
+		}
 		counts[h.Kind] = h.Count
 		if h.Next == "" || h.Count > 0 && (len(h.Entries) != h.Count || h.Entries[0].Next == "" || h.Entries[0].What == "" || time.Since(h.Oldest) > time.Hour) {
 			t.Errorf("%+v", h)
@@ -136,6 +143,44 @@ func TestSupportSources(t *testing.T) {
 		if got, ok := counts[kind]; !ok || got != want {
 			t.Errorf("%d of %s wait (%t), want %d", got, kind, ok, want)
 		}
+	}
+	// Each command is whole.
+	for _, command := range []string{
+		`khata fraud settle v-2 --as cleared|confirmed --note "…" --by YOU --dsn "$DSN"`, `khata relay parked retry ` + events[2] + ` --dsn "$DSN"`,
+		`khata review resolve ` + stuck + ` --as charged|declined|released|given-back --reason "…" --dsn "$DSN"`, `khata inbox replay ` + events[1] + ` --consumer sms --dsn "$DSN" --too-old`,
+	} {
+		if !strings.Contains(next, command) {
+			t.Errorf("nothing says %s:\n%s", command, next)
+		}
+	}
+	// Payments that may be one are known to the desk, once the journal has been followed.
+	for _, id := range []ledger.TransferID{"tap-1", "tap-2"} {
+		results, err := j.Post(t.Context(), user, "", []ledger.TransferSpec{{ID: id, Entries: ledger.Simple("wallet:b", "wallet:a", decimal.RequireFromString("3"), "BDT")}})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+	}
+	if _, err := suspect.New(suspect.Config{Journal: j, Pool: pool}).Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := desk.Request(t.Context(), who, support.RefundSpec{
+		Key: support.MintKey(), Transfer: "tap-1", Amount: decimal.RequireFromString("3"), Reason: ledger.ReasonDuplicate,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = desk.Request(t.Context(), who, support.RefundSpec{
+		Key: support.MintKey(), Transfer: "tap-2", Amount: decimal.RequireFromString("3"), Reason: ledger.ReasonDuplicate,
+	})
+	if err == nil || !strings.Contains(err.Error(), "tap-2 is the last payment of suspect 1 that stands: request 1 for its other payment tap-1 waits") {
+		t.Error(err)
+	}
+	form, err := desk.Form(t.Context(), who, "", "tap-2")
+	if err != nil || len(form.Warnings) != 1 {
+		t.Errorf("%+v %v", form, err)
+	}
+	known, err := desk.Audit().Known(t.Context(), "main", []support.Object{{Kind: "suspect", ID: "1"}, {Kind: "suspect", ID: "99"}})
+	if err != nil || !known[support.Object{Kind: "suspect", ID: "1"}] || known[support.Object{Kind: "suspect", ID: "99"}] {
+		t.Errorf("%v %v", known, err)
 	}
 	// What a deployment does not have, it does not tell of; what cannot be asked is named.
 	bare := SupportSources{Journal: j, Books: pool}.Desk(support.Config{})
@@ -150,5 +195,19 @@ func TestSupportSources(t *testing.T) {
 	db.Exec(t, `ALTER TABLE khata_sms.message RENAME TO gone`)
 	if story, err = desk.Story(t.Context(), who, "", id); err != nil || len(story.Missing) != 1 || story.Missing[0].Source != "sms" {
 		t.Errorf("%v %+v", err, story)
+	}
+}
+
+// TestSupportBreaks: what a bank account has open is in its currency, and what to do about it is a command.
+func TestSupportBreaks(t *testing.T) {
+	t.Parallel()
+	run := &reconcile.Run{No: 5}
+	run.Summary.OpenLines = reconcile.Tally{Count: 1, Sum: decimal.NewFromInt(-5)}
+	task := breakTask(&reconcile.BankAccount{Name: "city", Currency: ledger.Currency{Code: "BDT", Scale: 2}}, run)
+	if want := "city: 1 lines of the bank (-5.00 BDT) and 0 entries of the books (0.00 BDT) are open, 0 of them on their way"; task.What != want {
+		t.Errorf("%s, want %s", task.What, want)
+	}
+	if want := "khata reconcile show --bank-account city --run 5 --results"; task.Next != want {
+		t.Errorf("%s, want %s", task.Next, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -114,10 +115,12 @@ func (e *Event) params() (args dbsqlc.AuditInsertParams, err error) {
 type Audit struct {
 	pool *pgxpool.Pool
 	sql  *dbsqlc.Queries
+	// desk knows how people write the ids of transfers, and what there is; nil where there is none.
+	desk *Desk
 }
 
 // NewAudit makes an Audit on the pool in which its table is.
-func NewAudit(pool *pgxpool.Pool) *Audit { return &Audit{pool, dbsqlc.New()} }
+func NewAudit(pool *pgxpool.Pool) *Audit { return &Audit{pool: pool, sql: dbsqlc.New()} }
 
 // Record writes down an event in a transaction: that of the write which it is about, so that there is neither without the other. An error must
 // end the transaction. It returns CodeInvalidArgument or CodeLedgerNotFound, or what the database says.
@@ -196,6 +199,13 @@ const (
 
 // Show is List for a person: to look at the audit is a sensitive read, too, and is written down in the same ledger first.
 func (a *Audit) Show(ctx context.Context, who Actor, f AuditFilter) (page AuditPage, err error) {
+	if a.desk != nil && f.Ledger != "" && f.Object.Kind == ObjectTransfer {
+		id, err := a.desk.resolve(ctx, f.Ledger, ledger.TransferID(f.Object.ID))
+		if err != nil {
+			return AuditPage{}, err
+		}
+		f.Object.ID = string(id)
+	}
 	detail := map[string]string{}
 	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "kind": f.Object.Kind, "id": f.Object.ID} {
 		if value != "" {
@@ -207,6 +217,62 @@ func (a *Audit) Show(ctx context.Context, who Actor, f AuditFilter) (page AuditP
 		return err
 	})
 	return page, err
+}
+
+// Known reports which of some objects there are to be looked at: transfers, requests for refunds and suspects that somebody has looked for are in the audit,
+// too, where there are none of that name. Of other kinds it knows nothing.
+func (a *Audit) Known(ctx context.Context, name ledger.Name, objects []Object) (map[Object]bool, error) {
+	known := map[Object]bool{}
+	if a.desk == nil {
+		return known, nil
+	}
+	var ids []ledger.TransferID
+	var requests, suspects []int64
+	for _, o := range objects {
+		number, err := strconv.ParseInt(o.ID, 10, 64)
+		switch {
+		case o.Kind == ObjectTransfer && ledger.TransferID(o.ID).ValidateFormat("id") == nil:
+			ids = append(ids, ledger.TransferID(o.ID))
+			// Before it is decided, a payment of the payment API has a story all the same.
+			known[o] = writtenNumber.MatchString(publicID(ledger.TransferID(o.ID)))
+		case o.Kind == "refund" && err == nil:
+			requests = append(requests, number)
+		case o.Kind == "suspect" && err == nil && a.desk.config.Suspects != nil:
+			suspects = append(suspects, number)
+		}
+	}
+	if len(ids) > 0 {
+		records, err := a.desk.journal.TransfersNamed(ctx, name, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range records {
+			known[Object{ObjectTransfer, string(t.ID)}] = true
+		}
+	}
+	if len(requests) > 0 {
+		ledgerID, err := a.desk.ledgerID(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		list, err := a.desk.refunds(ctx, a.pool, name, ledgerID, requests)
+		if err != nil {
+			return nil, public(ctx, "look for requests", err)
+		}
+		for _, r := range list {
+			known[Object{"refund", strconv.FormatInt(r.Number, 10)}] = true
+		}
+	}
+	if len(suspects) > 0 {
+		numbers, err := a.desk.config.Suspects.Known(ctx, name.Or(), suspects)
+		if err != nil {
+			return nil, err
+		}
+		for _, number := range numbers {
+			known[Object{"suspect", strconv.FormatInt(number, 10)}] = true
+		}
+	}
+	return known, nil
 }
 
 // List lists events, the newest first. It looks at 5,000 of them at most, by the index of the narrowest of object, actor, action and time that is

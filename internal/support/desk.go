@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,8 +24,8 @@ import (
 //
 // The same request under the same key, by the same person, is the same refund, however often it comes; it also ends what an earlier call has begun.
 // It returns CodeAlreadyExists, with the fields that differ, for a key that is taken by another request. What cannot be refunded as things stand is
-// not written down: CodeInvalidArgument, CodeAmountScale, CodeTransferNotFound, CodeWrongOrigin, CodeAlreadyReversed, CodeRefundedChanged or
-// CodeRefundExceedsRest. After an error that may be asked again the request may be there.
+// not written down: CodeInvalidArgument, about the reason for the last one that stands of payments that may be one, CodeAmountScale, CodeTransferNotFound,
+// CodeWrongOrigin, CodeAlreadyReversed, CodeRefundedChanged or CodeRefundExceedsRest. After an error that may be asked again the request may be there.
 func (d *Desk) Request(ctx context.Context, who Actor, spec RefundSpec) (*Refund, error) {
 	if err := first(who.validate(), spec.validate()); err != nil {
 		return nil, err
@@ -33,15 +34,18 @@ func (d *Desk) Request(ctx context.Context, who Actor, spec RefundSpec) (*Refund
 	if err != nil {
 		return nil, err
 	}
+	if spec.Transfer, err = d.resolve(ctx, spec.Ledger, spec.Transfer); err != nil {
+		return nil, err
+	}
 	// What is there already is answered whatever has become of the original since.
 	r, err := d.requested(ctx, d.pool, id, who, &spec)
 	if err != nil {
 		return nil, public(ctx, "find the request", err)
 	}
 	if r == nil {
-		currency, impossible := d.possible(ctx, &spec)
+		currency, suspects, impossible := d.possible(ctx, &spec)
 		if impossible == nil {
-			r, err = d.request(ctx, id, who, &spec, currency)
+			r, err = d.request(ctx, id, who, &spec, currency, suspects)
 		} else if r, err = d.requested(ctx, d.pool, id, who, &spec); r == nil && err == nil {
 			// Had it been there now, the button would have been pressed twice, and the first press have made it impossible to ask again.
 			err = impossible
@@ -50,7 +54,10 @@ func (d *Desk) Request(ctx context.Context, who Actor, spec RefundSpec) (*Refund
 			return nil, public(ctx, "ask for the refund", err)
 		}
 	}
-	return d.settle(ctx, id, r)
+	if r, err = d.settle(ctx, id, r); err == nil {
+		d.warned(ctx, id, r)
+	}
+	return r, err
 }
 
 func first(errs ...error) error {
@@ -73,7 +80,7 @@ func (d *Desk) requested(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, wh
 		return nil, err
 	}
 	if differ := spec.differences(r, who.Name); len(differ) > 0 {
-		taken := ledger.Errorf(ledger.CodeAlreadyExists, "the key of this form is taken by another request, number %d: make a new form", r.Number)
+		taken := ledger.Errorf(ledger.CodeAlreadyExists, "the key is taken by another request, number %d: take another key", r.Number)
 		taken.Violations = differ
 		return nil, taken
 	}
@@ -81,36 +88,52 @@ func (d *Desk) requested(ctx context.Context, db dbsqlc.DBTX, ledgerID int32, wh
 	return r, nil
 }
 
-// possible looks whether the books would take a refund as things stand, so that what cannot be is told at once and bothers nobody. They look again.
-func (d *Desk) possible(ctx context.Context, spec *RefundSpec) (ledger.Currency, error) {
+// possible looks whether the books would take a refund as things stand, so that what cannot be is told at once and bothers nobody. They look again. It also
+// gives what the payment may be one with, where that makes a difference.
+func (d *Desk) possible(ctx context.Context, spec *RefundSpec) (ledger.Currency, []Suspect, error) {
 	t, p, err := d.journal.Transfer(ctx, spec.Ledger, spec.Transfer)
 	if err != nil {
-		return ledger.Currency{}, err
+		return ledger.Currency{}, nil, err
 	}
 	if closed := refundable(t, p); closed != nil {
-		return ledger.Currency{}, closed
+		return ledger.Currency{}, nil, closed
 	}
-	for _, a := range []decimal.Decimal{spec.Amount, spec.ExpectedRefunded} {
-		if !a.Equal(a.Truncate(p.Currency.Scale)) {
-			return p.Currency, ledger.Errorf(ledger.CodeAmountScale, "%s has more decimals than %s", a, p.Currency.Code)
+	for _, a := range []struct {
+		field  string
+		amount decimal.Decimal
+	}{{"amount", spec.Amount}, {"expected_refunded", spec.ExpectedRefunded}} {
+		if err := checkScale(a.field, a.amount, p.Currency); err != nil {
+			return p.Currency, nil, err
 		}
 	}
-	show := func(a decimal.Decimal) string {
-		return ledger.FormatAmount(a, p.Currency.Scale) + " " + string(p.Currency.Code)
-	}
+	show := func(a decimal.Decimal) string { return inCurrency(a, p.Currency) }
 	switch {
 	case !spec.ExpectedRefunded.Equal(p.Refunded):
-		return p.Currency, ledger.Errorf(ledger.CodeRefundedChanged, "%s of transfer %s has been refunded, and not %s as the form says: look again",
+		return p.Currency, nil, ledger.Errorf(ledger.CodeRefundedChanged, "%s of transfer %s has been refunded, and not %s as the form says: look again",
 			show(p.Refunded), t.ID, show(spec.ExpectedRefunded))
 	case spec.Amount.GreaterThan(p.Refundable):
-		return p.Currency, ledger.Errorf(ledger.CodeRefundExceedsRest, "%s of transfer %s is left, and %s is asked for", show(p.Refundable), t.ID,
+		return p.Currency, nil, ledger.Errorf(ledger.CodeRefundExceedsRest, "%s of transfer %s is left, and %s is asked for", show(p.Refundable), t.ID,
 			show(spec.Amount))
 	}
-	return p.Currency, nil
+	if spec.Reason != ledger.ReasonDuplicate {
+		return p.Currency, nil, nil
+	}
+	suspects, err := d.suspectsOf(ctx, spec.Ledger, t)
+	return p.Currency, suspects, err
+}
+
+// checkScale returns CodeAmountScale for an amount that has more decimals than its currency.
+func checkScale(field string, a decimal.Decimal, c ledger.Currency) error {
+	if a.Equal(a.Truncate(c.Scale)) {
+		return nil
+	}
+	err := ledger.Errorf(ledger.CodeAmountScale, "too many decimals")
+	err.Violations = []ledger.Violation{{Field: field, Message: fmt.Sprintf("%s has more decimals than %s, which has %d", a, c.Code, c.Scale)}}
+	return err
 }
 
 // request writes a request down, and with it who has asked.
-func (d *Desk) request(ctx context.Context, ledgerID int32, who Actor, spec *RefundSpec, currency ledger.Currency) (*Refund, error) {
+func (d *Desk) request(ctx context.Context, ledgerID int32, who Actor, spec *RefundSpec, currency ledger.Currency, suspects []Suspect) (*Refund, error) {
 	var r *Refund
 	mine := false // An earlier try of this call may have done it.
 	err := change(ctx, d.pool, "ask for the refund", func(tx pgx.Tx) error {
@@ -125,6 +148,12 @@ func (d *Desk) request(ctx context.Context, ledgerID int32, who Actor, spec *Ref
 		if r != nil {
 			r.Replayed = !mine
 			return nil
+		}
+		if err := d.lockSuspects(ctx, tx, suspects); err != nil {
+			return err
+		}
+		if err := d.twinsToAsk(ctx, tx, ledgerID, spec, suspects); err != nil {
+			return err
 		}
 		approval, version, err := d.approval(ctx, tx, ledgerID, currency.Code, who.Name, spec.Amount)
 		if err != nil {
@@ -185,9 +214,9 @@ var verdictActions = map[Verdict]string{Approve: ActionRefundApprove, Reject: Ac
 
 // Decide approves a request, and posts it; or rejects it; or withdraws it, by its maker. The same decision by the same person again is the same one.
 //
-// It returns CodeInvalidArgument, also where the request is not as the decider has seen it, has expired or waits for nobody; CodeTransferNotFound;
-// CodePermissionDenied for a maker who approves or rejects, and for another one who withdraws, which the audit keeps; and CodeAlreadyExists, naming
-// who, where somebody has decided otherwise.
+// It returns CodeInvalidArgument, also where the request is not as the decider has seen it, has expired, waits for nobody, or is of the last one that stands of
+// payments that may be one, as a duplicate; CodeTransferNotFound; CodePermissionDenied for a maker who approves or rejects, and for another one who
+// withdraws, which the audit keeps; and CodeAlreadyExists, naming who, where somebody has decided otherwise.
 func (d *Desk) Decide(ctx context.Context, who Actor, spec DecisionSpec) (*Refund, error) {
 	if err := who.validate(); err != nil {
 		return nil, err
@@ -201,13 +230,22 @@ func (d *Desk) Decide(ctx context.Context, who Actor, spec DecisionSpec) (*Refun
 	}
 	sum, err := hex.DecodeString(spec.SHA256)
 	if err != nil || len(sum) != 32 {
-		return nil, ledger.Invalid("sha256", "is that of the request, as 64 hexadecimal digits")
+		return nil, ledger.Invalid("sha256", "this is not the hash of request %d: that has 64 hexadecimal digits", spec.Number)
 	}
 	id, err := d.ledgerID(ctx, spec.Ledger)
 	if err != nil {
 		return nil, err
 	}
-	var r *Refund
+	r, err := d.refund(ctx, d.pool, spec.Ledger, id, spec.Number)
+	if err != nil {
+		return nil, public(ctx, "read the request", err)
+	}
+	var suspects []Suspect
+	if spec.Verdict == Approve && r.State == Waiting {
+		if suspects, err = d.suspectsOfRequest(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	var denied error
 	mine := false
 	refusal := newEventID() // Of all tries: that somebody was not allowed to is written down once.
@@ -231,7 +269,18 @@ func (d *Desk) Decide(ctx context.Context, who Actor, spec DecisionSpec) (*Refun
 			e.id = refusal
 			return d.audit.Record(ctx, tx, e)
 		}
-		err := d.sql.SupportDecisionInsert(ctx, tx, dbsqlc.SupportDecisionInsertParams{
+		if err := d.lockSuspects(ctx, tx, suspects); err != nil {
+			return err
+		}
+		groups, err := d.groups(ctx, tx, spec.Ledger, id, r.Original, suspects)
+		if err != nil {
+			return err
+		}
+		if why := r.twinsToPost(groups); why != "" {
+			return ledger.Invalid("number", "request %d cannot be approved as one of a payment that was made twice: %s; reject it, and if this payment is to go "+
+				"back, too, ask for it with another reason", r.Number, why)
+		}
+		err = d.sql.SupportDecisionInsert(ctx, tx, dbsqlc.SupportDecisionInsertParams{
 			LedgerID: id, RequestNo: r.Number, Verdict: string(spec.Verdict), Sha256: sum, Note: spec.Note, DecidedBy: who.Name,
 		})
 		if isViolation(err, "support_decision_in_time") { // It has expired since it was read.
@@ -253,7 +302,10 @@ func (d *Desk) Decide(ctx context.Context, who Actor, spec DecisionSpec) (*Refun
 	case denied != nil:
 		return nil, denied
 	}
-	return d.settle(ctx, id, r)
+	if r, err = d.settle(ctx, id, r); err == nil {
+		d.warned(ctx, id, r)
+	}
+	return r, err
 }
 
 // decidable looks whether there is anything to decide about a request, and whether it is what the decider has seen.
@@ -262,7 +314,7 @@ func (r *Refund) decidable(sum []byte) error {
 	case r.Approval == ApprovalNone:
 		return ledger.Invalid("number", "request %d waits for nobody: it needs no second person", r.Number)
 	case hex.EncodeToString(sum) != r.SHA256:
-		return ledger.Invalid("sha256", "request %d is another one than was decided about: look at it again", r.Number)
+		return ledger.Invalid("sha256", "this is not the hash of request %d: it is another one than was decided about, so look at it again", r.Number)
 	case r.State == Expired:
 		return r.expired()
 	}
@@ -294,9 +346,23 @@ func (d *Desk) settle(ctx context.Context, ledgerID int32, r *Refund) (*Refund, 
 	if r.State != Ready {
 		return r, nil
 	}
-	result, err := d.post(ctx, r)
+	// What the last one that stands was approved for may have changed until it is posted, or have been found since.
+	suspects, err := d.suspectsOfRequest(ctx, r)
+	var groups []group
 	if err == nil {
-		err = result
+		groups, err = d.groups(ctx, d.pool, r.Ledger, ledgerID, r.Original, suspects)
+	}
+	if err != nil {
+		return d.undecided(ctx, ledgerID, r, public(ctx, "look for suspects", err))
+	}
+	if why := r.twinsToPost(groups); why != "" {
+		err = ledger.Errorf(ledger.CodeInvalidArgument, "it is of a payment that was made twice, as its reason says, and %s; if this payment is to go back, "+
+			"too, ask for it with another reason", why)
+	} else {
+		var result error
+		if result, err = d.post(ctx, r); err == nil {
+			err = result
+		}
 	}
 	var typed *ledger.Error
 	if errors.As(err, &typed) && !typed.Code.Retryable() {
@@ -430,13 +496,34 @@ func (d *Desk) refused(ctx context.Context, ledgerID int32, r *Refund, why *ledg
 // sweepBatch is how many requests a sweep posts at most.
 const sweepBatch = 100
 
+// sweepPlace is a place among the requests that are to be posted.
+type sweepPlace struct {
+	at     time.Time
+	ledger int32
+	no     int64
+}
+
 // Sweep posts what was left between its approval and its posting, by a server that died or a database that was away. It goes through up to 100 of
-// them, of all ledgers, and returns how many it has settled and the first error. Any number of servers may sweep at once.
+// them, of all ledgers, and returns how many it has settled and the first error. The next one of this desk goes on behind them, and after the last begins
+// anew: those that fail again and again do not hold up the others. Any number of servers may sweep at once.
 func (d *Desk) Sweep(ctx context.Context) (settled int, err error) {
-	rows, err := d.sql.SupportRequestsUnsettled(ctx, d.pool, dbsqlc.SupportRequestsUnsettledParams{Ready: true, Most: sweepBatch})
+	d.sweeping.Lock()
+	after := d.swept
+	d.sweeping.Unlock()
+	rows, err := d.toSweep(ctx, after)
+	if err == nil && len(rows) == 0 && after != (sweepPlace{}) {
+		rows, err = d.toSweep(ctx, sweepPlace{})
+	}
 	if err != nil {
 		return 0, public(ctx, "look for refunds to be posted", err)
 	}
+	after = sweepPlace{}
+	if n := len(rows); n == int(d.sweepBatch) {
+		after = sweepPlace{rows[n-1].ExpiresAt, rows[n-1].LedgerID, rows[n-1].RequestNo}
+	}
+	d.sweeping.Lock()
+	d.swept = after
+	d.sweeping.Unlock()
 	var failed error
 	for _, row := range rows {
 		r, err := d.refund(ctx, d.pool, ledger.Name(row.Ledger), row.LedgerID, row.RequestNo)
@@ -451,4 +538,10 @@ func (d *Desk) Sweep(ctx context.Context) (settled int, err error) {
 		}
 	}
 	return settled, failed
+}
+
+func (d *Desk) toSweep(ctx context.Context, after sweepPlace) ([]dbsqlc.SupportRequestsUnsettledRow, error) {
+	return d.sql.SupportRequestsUnsettled(ctx, d.pool, dbsqlc.SupportRequestsUnsettledParams{
+		Ready: true, Most: d.sweepBatch, AfterAt: after.at, AfterLedger: after.ledger, AfterNo: after.no,
+	})
 }

@@ -265,6 +265,12 @@ func TestLimits(t *testing.T) {
 	}
 	_, err = o.SetLimit(t.Context(), boss, LimitSpec{Currency: "BDT", Daily: dec("0.001"), Reason: "x"})
 	mustCode(t, err, ledger.CodeAmountScale)
+	if !strings.Contains(err.Error(), "daily: 0.001 has more decimals than BDT, which has 2") {
+		t.Error(err)
+	}
+	// What could never be used is a mistake.
+	_, err = o.SetLimit(t.Context(), boss, LimitSpec{Currency: "BDT", Single: dec("100"), Daily: dec("50"), Reason: "x"})
+	mustCode(t, err, ledger.CodeInvalidArgument)
 	_, err = o.SetLimit(t.Context(), boss, LimitSpec{Currency: "XAU", Reason: "x"})
 	mustCode(t, err, ledger.CodeCurrencyNotFound)
 	// One that Khata knows, and that no account of the ledger has.

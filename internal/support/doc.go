@@ -20,10 +20,14 @@
 // A request goes from waiting to ready to posted, or ends as refused (by the books), rejected, withdrawn or expired. One that is ready is posted by the
 // call that made it so, by the same call again, or by Desk.Sweep.
 //
+// Of payments that may be one (Suspects), the last that stands does not go back as a duplicate: not by a request while all the others have gone back or are asked
+// back, and not by an approval or a posting once they have gone back or are approved. Of two that wait, the one that is approved first is posted. Any other
+// reason will do, and whoever asks or approves is warned. A payment is known to be one of several about a second after it was posted.
+//
 // # Finding and telling
 //
 // Desk.Find finds by ids, numbers and keys in indexes, and by everything else back in time over a bounded number of rows, and says how far it has
-// looked. Desk.Story puts what the books, this package and others know of a transfer on one timeline, and Desk.Review lists what waits for people. What
-// others know they tell through Teller and Pile, which are declared here and made where everybody is known: a room that a deployment does not
+// looked. Whatever takes the id of a transfer takes the number of a payment, and what text messages call a refund, too. Desk.Story puts what the books,
+// this package and others know of a transfer on one timeline, and Desk.Review lists what waits for people. What others know they tell through Teller and Pile, which are declared here and made where everybody is known: a room that a deployment does not
 // have is not asked, and one that cannot be asked is named.
 package support

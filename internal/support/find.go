@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/ledger"
 )
+
+// userPrefix is what the payment API puts before the names of its users.
+const userPrefix = "user:"
 
 const (
 	// MaxWindow is the longest time in which transfers are looked for where no account is given.
@@ -26,17 +30,19 @@ const (
 // Query says which transfers are looked for. What a person has in hand goes into Text; the rest says where to look.
 type Query struct {
 	Ledger ledger.Name
-	// Text is one of these, and need not say which: the id of a transfer; the number of a payment, such as TXN-…; an idempotency key; the key of a form
-	// for a refund; a reference or a phone number that stands in the transfer's metadata, at any depth, written just so.
+	// Text is one of these, and need not say which: the id of a transfer; the number of a payment, such as TXN-…; what a text message calls a refund, such as
+	// refund:…; an idempotency key; the key of a form for a refund; a reference or a phone number that stands in the transfer's metadata, at any depth,
+	// written just so.
 	Text string
-	// User is whose key it is, of the payment API. With it the payment is found by the key alone, however old it is.
+	// User is whose key it is, of the payment API, such as user:shimul; shimul is taken for that, too. With it the payment is found by the key alone, however
+	// old it is.
 	User string
 	// Account is whose entries are looked at.
 	Account ledger.AccountID
 	// Amount is that of an entry; nil is any.
 	Amount *decimal.Decimal
-	// Since and Until bound the time of posting: at or after the one, and before the other. Without an account both are required where anything but an
-	// id, number or key is looked for, at most MaxWindow apart.
+	// Since and Until bound the time of posting: at or after the one, and before the other. Without an account Since is required where anything but an id,
+	// number or key is looked for, at most MaxWindow before Until, or before now where that is zero.
 	Since, Until time.Time
 	// Before goes on where an earlier answer ended: its Next.
 	Before int64
@@ -105,7 +111,7 @@ func (d *Desk) Find(ctx context.Context, who Actor, q Query) (*Found, error) {
 	return found, err
 }
 
-func (q *Query) window() bool { return !q.Since.IsZero() && !q.Until.IsZero() }
+func (q *Query) window() bool { return !q.Since.IsZero() }
 
 // everywhere reports whether it is to be looked for back in time.
 func (q *Query) everywhere() bool { return q.Account != "" || q.window() }
@@ -122,21 +128,29 @@ func (q *Query) validate() error {
 			return err
 		}
 	}
+	until := q.Until
+	if until.IsZero() {
+		until = time.Now()
+	}
 	switch {
 	case q.Amount != nil && !plausible(*q.Amount):
 		return ledger.Invalid("amount", "has more than %d digits", ledger.MaxDigits)
 	case !q.Since.IsZero() && !q.Until.IsZero() && !q.Until.After(q.Since):
 		return ledger.Invalid("until", "is not after since")
-	case q.Account == "" && q.window() && q.Until.Sub(q.Since) > MaxWindow:
+	case q.Account == "" && q.Since.IsZero() && !q.Until.IsZero():
+		return ledger.Invalid("since", "is required with until, or an account: from when on is one to look?")
+	case q.Account == "" && q.window() && q.Until.IsZero() && until.Sub(q.Since) > MaxWindow:
+		return ledger.Invalid("since", "is more than 31 days ago: give an account, or until, or less time")
+	case q.Account == "" && q.window() && until.Sub(q.Since) > MaxWindow:
 		return ledger.Invalid("since", "is more than 31 days before until: give an account, or less time")
 	case q.User != "" && q.Text == "":
 		return ledger.Invalid("user", "is whose key it is, and text is the key")
 	case q.Before < 0:
 		return ledger.Invalid("before", "is negative")
 	case q.Text == "" && !q.everywhere():
-		return ledger.Invalid("text", "is required, or an account, or since and until: where is one to look?")
+		return ledger.Invalid("text", "is required, or an account, or since: where is one to look?")
 	case !q.everywhere() && (q.Amount != nil || q.Before > 0):
-		return ledger.Invalid("account", "is required, or since and until: where is one to look?")
+		return ledger.Invalid("account", "is required, or since: where is one to look?")
 	}
 	return nil
 }
@@ -184,19 +198,68 @@ func (d *Desk) find(ctx context.Context, q *Query) (*Found, error) {
 	return f, nil
 }
 
-var writtenNumber = regexp.MustCompile(`^(?i:txn-[a-z2-7]{26})$`)
+var (
+	writtenNumber = regexp.MustCompile(`^(?i:txn-[a-z2-7]{26})$`)
+	writtenRefund = regexp.MustCompile(`^(?i:refund):([A-Za-z0-9._-]{16,64})$`)
+)
+
+// readings are the ids that a transfer may have in the books of which a customer or a colleague has a text in hand, and what it is then. The first is the
+// text itself: what the payment API calls TXN-… and a text message refund:… has a prefix in the books, and may be written in small letters.
+func readings(text string) (ids []ledger.TransferID, what []string) {
+	text = strings.TrimSpace(text)
+	add := func(id ledger.TransferID, is string) {
+		if !slices.Contains(ids, id) {
+			ids, what = append(ids, id), append(what, is)
+		}
+	}
+	add(ledger.TransferID(text), "transfer id")
+	if writtenNumber.MatchString(text) {
+		add(ledger.TransferID(ledger.ReservedPrefix+strings.ToUpper(text)), "number of the payment")
+	}
+	if m := writtenRefund.FindStringSubmatch(text); m != nil {
+		add(RefundID(m[1]), "reference of the refund")
+		add(RefundID(strings.ToUpper(m[1])), "reference of the refund")
+	}
+	return ids, what
+}
+
+// resolve gives the id that a transfer has in the books: what is written is that, or else one of its other readings. Where there is none of them, a number
+// is taken for that of a payment which is not decided yet: its key is known. Whatever takes the id of a transfer from people asks here first, so that
+// requests and the audit have the id of the books.
+func (d *Desk) resolve(ctx context.Context, name ledger.Name, id ledger.TransferID) (ledger.TransferID, error) {
+	ids, _ := readings(string(id))
+	if len(ids) == 1 {
+		return id, nil
+	}
+	records, err := d.journal.TransfersNamed(ctx, name, ids)
+	if err != nil {
+		return "", err
+	}
+	for _, reading := range ids {
+		if slices.ContainsFunc(records, func(t *ledger.Transfer) bool { return t.ID == reading }) {
+			return reading, nil
+		}
+	}
+	return ids[1], nil
+}
 
 // named adds what a text may be the name of. That there is such a transfer is still to be seen.
 func (d *Desk) named(ctx context.Context, ledgerID int32, q *Query, add func(ledger.TransferID, string)) error {
 	text := strings.TrimSpace(q.Text)
-	if text != "" && ledger.TransferID(text).ValidateFormat("text") == nil {
-		add(ledger.TransferID(text), "transfer id")
-	}
-	if writtenNumber.MatchString(text) {
-		add(ledger.TransferID(ledger.ReservedPrefix+strings.ToUpper(text)), "number of the payment")
+	ids, what := readings(text)
+	for i, id := range ids {
+		if id.ValidateFormat("text") == nil {
+			add(id, what[i])
+		}
 	}
 	if q.User != "" && d.config.PaymentID != nil {
-		add(d.config.PaymentID(q.User, text), "idempotency key of "+q.User)
+		users := []string{q.User}
+		if !strings.HasPrefix(q.User, userPrefix) {
+			users = append(users, userPrefix+q.User)
+		}
+		for _, user := range users {
+			add(d.config.PaymentID(user, text), "idempotency key of "+user)
+		}
 	}
 	if !wellFormedKey.MatchString(text) {
 		return nil

@@ -72,6 +72,7 @@ func TestFind(t *testing.T) {
 		"an amount before all":            {Query{Since: begun.Add(-time.Hour), Until: begun, Amount: amount}, "", ""},
 		"an account since a time to come": {Query{Account: "wallet:shimul", Since: until}, "", ""},
 		"an account":                      {Query{Account: "wallet:poor"}, "order-3", "entry of wallet:poor"},
+		"all since a time":                {Query{Since: begun}, refund + " " + string(number) + " order-3 order-2 order-1", "time"},
 		"all of a time":                   {Query{Since: begun, Until: until}, refund + " " + string(number) + " order-3 order-2 order-1", "time"},
 	} {
 		f, err := o.Find(t.Context(), rina, c.q)
@@ -86,7 +87,7 @@ func TestFind(t *testing.T) {
 	for name, q := range map[string]Query{
 		"nowhere":     {},
 		"too long":    {Since: begun.Add(-32 * 24 * time.Hour), Until: begun},
-		"half a time": {Since: begun}, "backwards": {Account: "x", Since: until, Until: begun}, "an amount nowhere": {Text: "x", Amount: amount},
+		"half a time": {Until: until}, "too long ago": {Since: begun.Add(-32 * 24 * time.Hour)}, "backwards": {Account: "x", Since: until, Until: begun}, "an amount nowhere": {Text: "x", Amount: amount},
 		"a user alone": {User: "u"}, "NUL": {Text: "a\x00b"},
 	} {
 		_, err := o.Find(t.Context(), rina, q)

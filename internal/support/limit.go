@@ -72,9 +72,13 @@ func (d *Desk) SetLimit(ctx context.Context, who Actor, spec LimitSpec) (*Limit,
 			return nil, ledger.Invalid(a.field, "has more than %d digits", ledger.MaxDigits)
 		case a.amount.IsNegative():
 			return nil, ledger.Invalid(a.field, "is negative")
-		case !a.amount.Equal(a.amount.Truncate(currency.Scale)):
-			return nil, ledger.Errorf(ledger.CodeAmountScale, "%s has more decimals than %s", a.amount, currency.Code)
 		}
+		if err := checkScale(a.field, a.amount, currency); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Single.GreaterThan(spec.Daily) {
+		return nil, ledger.Invalid("single", "%s is more than the %s of 24 hours: it could never be used", inCurrency(spec.Single, currency), inCurrency(spec.Daily, currency))
 	}
 	id, err := d.ledgerID(ctx, spec.Ledger)
 	if err != nil {

@@ -67,14 +67,16 @@ func TestPlans(t *testing.T) {
 			most float64
 			args []any
 		}{
-			"AuditByTime":           {dbsqlc.AuditByTime, 50, []any{one, time.Time{}, now, int64(0), int32(50)}},
-			"AuditByActor":          {dbsqlc.AuditByActor, 50, []any{one, "a1", time.Time{}, now, int64(0), int32(50)}},
-			"AuditByAction":         {dbsqlc.AuditByAction, 50, []any{one, "x.1", time.Time{}, now, int64(0), int32(50)}},
-			"AuditByObject":         {dbsqlc.AuditByObject, 50, []any{one, "transfer", "t-1", time.Time{}, now, int64(0), int32(50)}},
-			"SupportRequestByKey":   {dbsqlc.SupportRequestByKey, 1, []any{one, "a-key-of-a-hand-7"}},
-			"SupportRequestsOf":     {dbsqlc.SupportRequestsOf, 1, []any{one, "t-7", newest, int32(50)}},
-			"SupportRequestsBefore": {dbsqlc.SupportRequestsBefore, 50, []any{one, newest, int32(50)}},
-			"SupportRefunds":        {dbsqlc.SupportRefunds, 8, []any{[]int64{7, 8}, one}},
+			"AuditByTime":         {dbsqlc.AuditByTime, 50, []any{one, time.Time{}, now, int64(0), int32(50)}},
+			"AuditByActor":        {dbsqlc.AuditByActor, 50, []any{one, "a1", time.Time{}, now, int64(0), int32(50)}},
+			"AuditByAction":       {dbsqlc.AuditByAction, 50, []any{one, "x.1", time.Time{}, now, int64(0), int32(50)}},
+			"AuditByObject":       {dbsqlc.AuditByObject, 50, []any{one, "transfer", "t-1", time.Time{}, now, int64(0), int32(50)}},
+			"SupportRequestByKey": {dbsqlc.SupportRequestByKey, 1, []any{one, "a-key-of-a-hand-7"}},
+			"SupportRequestsOf":   {dbsqlc.SupportRequestsOf, 1, []any{one, "t-7", newest, int32(50)}},
+			// The request, and a look for its decision and its outcome.
+			"SupportRequestsStanding": {dbsqlc.SupportRequestsStanding, 4, []any{[]string{"t-7"}, one}},
+			"SupportRequestsBefore":   {dbsqlc.SupportRequestsBefore, 50, []any{one, newest, int32(50)}},
+			"SupportRefunds":          {dbsqlc.SupportRefunds, 8, []any{[]int64{7, 8}, one}},
 			"LookBackLedger": {dbsqlc.LookBackLedger, 50, []any{
 				`{"text":"o-7","number":7}`, decimal.New(1, 0), one, int64(0), int64(math.MaxInt64), int32(50),
 			}},

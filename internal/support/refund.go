@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
+	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -40,6 +42,9 @@ const (
 
 // Final reports whether nothing more becomes of a refund in the state.
 func (s State) Final() bool { return s != Waiting && s != Ready }
+
+// moves reports whether money has moved by a refund in the state, or still may.
+func (s State) moves() bool { return s == Posted || !s.Final() }
 
 // Refund is a request for a refund, and what has become of it. What stands before State never changes.
 type Refund struct {
@@ -75,6 +80,13 @@ type Refund struct {
 	SettledAt *time.Time
 	// Replayed reports, of the answer to a request or decision, that it had been made before.
 	Replayed bool
+
+	// Warnings say what has gone back, or is about to, of the payments that may be the same one as the original. Lists do not have them.
+	Warnings []string
+	// Payment is the original, and what has become of it by now; and Obstacle says why the request would be refused if it were approved now, "" where nothing
+	// is known that speaks against it. Only Desk.Refund gives them.
+	Payment  *journal.Progressed
+	Obstacle string
 }
 
 // Verdict is what is decided about a request.
@@ -108,10 +120,12 @@ type Form struct {
 	// Limit is the one in force, and Alone what the person has refunded without another one in the last 24 hours.
 	Limit Limit
 	Alone decimal.Decimal
-	// Requests are the last ones that there were about the transfer, the newest first.
+	// Requests are the last 200 that there were about the transfer, the newest first.
 	Requests []Refund
 	// Reasons are those that can be given.
 	Reasons []ledger.RefundReason
+	// Warnings say what has gone back, or is about to, of the payments that may be the same one.
+	Warnings []string
 }
 
 var wellFormedKey = regexp.MustCompile(`^[A-Za-z0-9._-]{16,64}$`)
@@ -135,6 +149,9 @@ const refundPrefix = ledger.ReservedPrefix + "refund:"
 // Form gives what a form for a refund of a transfer has to have, with a new key, and writes down who has looked. It returns CodeTransferNotFound.
 func (d *Desk) Form(ctx context.Context, who Actor, name ledger.Name, id ledger.TransferID) (f *Form, err error) {
 	if err := id.ValidateFormat("transfer_id"); err != nil {
+		return nil, err
+	}
+	if id, err = d.resolve(ctx, name, id); err != nil {
 		return nil, err
 	}
 	err = d.audit.Read(ctx, Event{Ledger: name.Or(), Actor: who, Action: ActionRefundForm, Object: Object{ObjectTransfer, string(id)}}, func() error {
@@ -173,7 +190,10 @@ func (d *Desk) form(ctx context.Context, who Actor, name ledger.Name, id ledger.
 			return nil, public(ctx, "read the total of a day", err)
 		}
 	}
-	f.Requests, err = d.requestsOf(ctx, name, ledgerID, id, maxStorySteps)
+	if f.Requests, err = d.requestsOf(ctx, name, ledgerID, id, MaxShown); err != nil {
+		return nil, err
+	}
+	f.Warnings, err = d.warnings(ctx, name, ledgerID, t)
 	return f, err
 }
 
@@ -204,10 +224,61 @@ func (d *Desk) Refund(ctx context.Context, who Actor, name ledger.Name, number i
 	}
 	event := Event{Ledger: name.Or(), Actor: who, Action: ActionRefundRead, Object: Object{"refund", strconv.FormatInt(number, 10)}}
 	err = d.audit.Read(ctx, event, func() error {
-		r, err = d.refund(ctx, d.pool, name, id, number)
-		return public(ctx, "read the request", err)
+		if r, err = d.refund(ctx, d.pool, name, id, number); err != nil {
+			return public(ctx, "read the request", err)
+		}
+		return d.look(ctx, id, r)
 	})
 	return r, err
+}
+
+// look adds to a request what whoever decides about it should know: what it is of, as that is now, and what speaks against it.
+func (d *Desk) look(ctx context.Context, ledgerID int32, r *Refund) error {
+	t, p, err := d.journal.Transfer(ctx, r.Ledger, r.Original)
+	if errors.Is(err, ledger.CodeTransferNotFound) { // Then somebody has written the request by hand.
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.Steps = last(p.Steps)
+	r.Payment = &journal.Progressed{Transfer: t, Progress: p}
+	suspects, err := d.suspectsOf(ctx, r.Ledger, t)
+	if err != nil {
+		return err
+	}
+	groups, err := d.groups(ctx, d.pool, r.Ledger, ledgerID, r.Original, suspects)
+	if err != nil {
+		return public(ctx, "look for suspects", err)
+	}
+	if r.State.moves() {
+		r.Warnings = warningsOf(groups)
+	}
+	if r.State.Final() {
+		return nil
+	}
+	since := p.Refunded.Sub(r.ExpectedRefunded)
+	switch {
+	case p.Reversed:
+		r.Obstacle = "the payment was reversed since it was asked for"
+	case since.IsPositive():
+		r.Obstacle = inCurrency(since, r.Currency) + " was refunded since it was asked for"
+	case since.IsNegative():
+		r.Obstacle = fmt.Sprintf("%s was refunded before, and not %s as it says", inCurrency(p.Refunded, r.Currency), inCurrency(r.ExpectedRefunded, r.Currency))
+	case r.Amount.GreaterThan(p.Refundable):
+		r.Obstacle = "only " + inCurrency(p.Refundable, r.Currency) + " is left"
+	}
+	switch {
+	case r.Obstacle != "" && r.State == Ready:
+		r.Obstacle += ": the books will refuse it"
+	case r.Obstacle != "":
+		r.Obstacle += ": approving it will be refused by the books"
+	case r.Reason == ledger.ReasonDuplicate:
+		if why := r.twinsToPost(groups); why != "" {
+			r.Obstacle = why + ": approving it as one of a payment that was made twice will be refused"
+		}
+	}
+	return nil
 }
 
 // RefundFilter says which requests are meant.
@@ -227,6 +298,9 @@ const maxRefunds = 200
 func (d *Desk) Refunds(ctx context.Context, who Actor, f RefundFilter) (list []Refund, err error) {
 	if f.Transfer != "" {
 		if err := f.Transfer.ValidateFormat("transfer_id"); err != nil {
+			return nil, err
+		}
+		if f.Transfer, err = d.resolve(ctx, f.Ledger, f.Transfer); err != nil {
 			return nil, err
 		}
 	}
@@ -383,9 +457,17 @@ func (s *RefundSpec) validate() error {
 	case s.ExpectedRefunded.IsNegative():
 		return ledger.Invalid("expected_refunded", "is negative")
 	case !slices.Contains(ledger.RefundReasons(), s.Reason):
-		return ledger.Invalid("reason", "%.40q is not a reason: want one of %v", string(s.Reason), ledger.RefundReasons())
+		return ledger.Invalid("reason", "%.40q is not a reason: want one of %s", string(s.Reason), reasonNames())
 	}
 	return nil
+}
+
+func reasonNames() string {
+	var names []string
+	for _, r := range ledger.RefundReasons() {
+		names = append(names, string(r))
+	}
+	return strings.Join(names, ", ")
 }
 
 // plausible reports whether an amount can be one of any currency: it is looked at before anything is computed with it.
@@ -411,8 +493,10 @@ func (s *RefundSpec) differences(r *Refund, maker string) (list []ledger.Violati
 }
 
 // amountText is an amount with its currency.
-func (r *Refund) amountText() string {
-	return ledger.FormatAmount(r.Amount, r.Currency.Scale) + " " + string(r.Currency.Code)
+func (r *Refund) amountText() string { return inCurrency(r.Amount, r.Currency) }
+
+func inCurrency(a decimal.Decimal, c ledger.Currency) string {
+	return ledger.FormatAmount(a, c.Scale) + " " + string(c.Code)
 }
 
 // publicID is how people know a transfer: the payment API's numbers without the prefix that they have in the books.

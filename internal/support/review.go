@@ -107,7 +107,7 @@ func (refundPile) Kind() Kind { return WaitingRefunds }
 
 // Waiting lists the requests that nobody has settled, those that have expired of late included.
 func (p refundPile) Waiting(ctx context.Context, name ledger.Name, most int) (Heap, error) {
-	h := Heap{Next: "look at each with its transfer, and approve or reject it: khata support decide"}
+	h := Heap{Next: "look at each with its transfer, and approve or reject it: khata support show NUMBER, and then khata support decide NUMBER --approve --hash HASH"}
 	id, err := p.ledgerID(ctx, name)
 	if err != nil {
 		return h, err

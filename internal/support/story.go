@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxStorySteps is how many steps of a transfer a story has, and maxTold how much one source tells.
-	maxStorySteps, maxTold = 200, 200
+	// MaxShown is how many steps of a transfer, and requests for its refund, are shown: the last ones. maxTold is how much one source tells.
+	MaxShown, maxTold = 200, 200
 	// tellTime is how long one source may take.
 	tellTime = 5 * time.Second
 )
@@ -28,6 +28,8 @@ const (
 	SourceLedger = "ledger"
 	SourceRefund = "refund"
 	SourceAudit  = "audit"
+	// SourceSuspects has no items: it is where the warnings come from.
+	SourceSuspects = "suspects"
 )
 
 // Item is one thing that happened to a transfer.
@@ -43,6 +45,9 @@ type Item struct {
 	What string
 	// Details are for those who want to know more, in the order in which they are shown.
 	Details []Detail
+
+	// look is whether it says that somebody has looked.
+	look bool
 }
 
 // Detail is a name and a value.
@@ -82,6 +87,8 @@ type Missing struct{ Source, Why string }
 // Story is what is known of a transfer, on one timeline.
 type Story struct {
 	Ledger ledger.Name
+	// ID is the one that it has in the books, however it was asked for.
+	ID ledger.TransferID
 	// Transfer is nil where nothing has been decided under the id: a payment that is under way, or that is stuck, is known to its key alone.
 	Transfer *ledger.Transfer
 	Progress ledger.Progress
@@ -92,6 +99,8 @@ type Story struct {
 	// Cut names the sources that had more to tell than there is room for, and Missing those that could not be asked: the story has gaps there.
 	Cut     []string
 	Missing []Missing
+	// Warnings say what has gone back, or is about to, of the payments that may be the same one.
+	Warnings []string
 }
 
 // Story tells the story of a transfer, and writes down who has looked. It returns CodeTransferNotFound if nobody knows of it.
@@ -99,8 +108,12 @@ func (d *Desk) Story(ctx context.Context, who Actor, name ledger.Name, id ledger
 	if err := id.ValidateFormat("transfer_id"); err != nil {
 		return nil, err
 	}
+	id, err := d.resolve(ctx, name, id)
+	if err != nil {
+		return nil, err
+	}
 	var s *Story
-	err := d.audit.Read(ctx, Event{Ledger: name.Or(), Actor: who, Action: ActionStory, Object: Object{ObjectTransfer, string(id)}}, func() (err error) {
+	err = d.audit.Read(ctx, Event{Ledger: name.Or(), Actor: who, Action: ActionStory, Object: Object{ObjectTransfer, string(id)}}, func() (err error) {
 		s, err = d.story(ctx, name, id)
 		return err
 	})
@@ -112,7 +125,7 @@ func (d *Desk) story(ctx context.Context, name ledger.Name, id ledger.TransferID
 	if err != nil {
 		return nil, err
 	}
-	s := &Story{Ledger: name.Or()}
+	s := &Story{Ledger: name.Or(), ID: id}
 	about := Subject{Ledger: name.Or(), ID: id}
 	t, progress, err := d.journal.Transfer(ctx, name, id)
 	switch {
@@ -123,6 +136,9 @@ func (d *Desk) story(ctx context.Context, name ledger.Name, id ledger.TransferID
 		s.Transfer, s.Progress = t, progress
 		if err := d.record(ctx, s, &about); err != nil {
 			return nil, err
+		}
+		if s.Warnings, err = d.warnings(ctx, name, ledgerID, t); err != nil {
+			s.Missing = append(s.Missing, Missing{SourceSuspects, err.Error()})
 		}
 	}
 	if err := d.refundItems(ctx, ledgerID, s, id); err != nil {
@@ -143,15 +159,16 @@ func (d *Desk) story(ctx context.Context, name ledger.Name, id ledger.TransferID
 	}
 	if s.Transfer == nil && len(s.Items) == 0 {
 		if len(s.Missing) > 0 {
-			return nil, ledger.Errorf(ledger.CodeUnavailable, "transfer %q has not been decided, and %s could not be asked: %s", string(id), s.Missing[0].Source,
+			return nil, ledger.Errorf(ledger.CodeUnavailable, "ledger %s has no transfer %q, and %s could not be asked: %s", name.Or(), string(id), s.Missing[0].Source,
 				s.Missing[0].Why)
 		}
-		return nil, ledger.Errorf(ledger.CodeTransferNotFound, "transfer %q has not been decided", string(id))
+		return nil, ledger.Errorf(ledger.CodeTransferNotFound, "ledger %s has no transfer %q", name.Or(), string(id))
 	}
 	if err := d.auditItems(ctx, s, id); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(s.Items, func(a, b Item) int { return a.At.Compare(b.At) })
+	s.Items = joinLooks(s.Items)
 	return s, nil
 }
 
@@ -170,10 +187,12 @@ func (d *Desk) record(ctx context.Context, s *Story, about *Subject) error {
 		}
 	}
 	s.Items = append(s.Items, recordItem(t))
-	ids := s.Progress.Steps
-	if len(ids) > maxStorySteps {
-		ids, s.Cut = ids[:maxStorySteps], append(s.Cut, SourceLedger)
+	// A payment may have been refunded in thousands of parts: the last of them are told, and shown.
+	if len(s.Progress.Steps) > MaxShown {
+		s.Cut = append(s.Cut, SourceLedger)
 	}
+	s.Progress.Steps = last(s.Progress.Steps)
+	ids := s.Progress.Steps
 	if len(ids) == 0 {
 		return nil
 	}
@@ -185,6 +204,9 @@ func (d *Desk) record(ctx context.Context, s *Story, about *Subject) error {
 	about.Transfers = append(about.Transfers, steps...)
 	return err
 }
+
+// last are the last of some, as many as are shown.
+func last[T any](list []T) []T { return list[max(0, len(list)-MaxShown):] }
 
 // maxEntryDetails bounds what is shown of a transfer of a thousand entries.
 const maxEntryDetails = 20
@@ -347,7 +369,7 @@ func (d *Desk) auditItems(ctx context.Context, s *Story, id ledger.TransferID) e
 		if e.Outcome == Done && strings.HasPrefix(e.Action, "refund.") || e.Action == ActionRefundPost {
 			continue
 		}
-		i := Item{At: e.At, Source: SourceAudit, Transfer: id, Who: e.Actor.Name, What: auditText(e.Event)}
+		i := Item{At: e.At, Source: SourceAudit, Transfer: id, Who: e.Actor.Name, What: auditText(e.Event), look: e.Outcome == Seen}
 		if e.Actor.Address != "" {
 			i.Details = append(i.Details, Detail{"address", e.Actor.Address})
 		}
@@ -365,14 +387,62 @@ func (d *Desk) auditItems(ctx context.Context, s *Story, id ledger.TransferID) e
 	return nil
 }
 
+// The words for what people did to a transfer, in the default story.
+var (
+	sawWords = map[string]string{ActionStory: "looked at this story", ActionRefundForm: "opened the refund form"}
+	didWords = map[string]string{ActionRefundApprove: "approve the refund", ActionRefundReject: "reject the refund", ActionRefundWithdraw: "withdraw the refund"}
+)
+
 func auditText(e Event) string {
+	if text := sawWords[e.Action]; text != "" && e.Outcome == Seen {
+		return text
+	}
 	switch {
-	case e.Action == ActionStory:
-		return "looked at this story"
 	case e.Outcome == Seen:
 		return "looked at it: " + e.Action
+	case e.Outcome == Refused && didWords[e.Action] != "":
+		return "was not allowed to " + didWords[e.Action]
 	case e.Outcome == Refused:
 		return "was not allowed to do this: " + e.Action
 	}
 	return "did this: " + e.Action
+}
+
+// lookSpan is how far apart looks are at most that are told as one.
+const lookSpan = 10 * time.Minute
+
+// joinLooks makes one item of the looks of one person in a row within ten minutes, with a count: who reads the story wants to know what happened.
+func joinLooks(items []Item) []Item {
+	var out []Item
+	for n := 0; n < len(items); {
+		row := n + 1
+		for row < len(items) && items[n].look && items[row].look && items[row].Who == items[n].Who && items[row].At.Sub(items[n].At) <= lookSpan {
+			row++
+		}
+		out = append(out, joined(items[n:row]))
+		n = row
+	}
+	return out
+}
+
+func joined(looks []Item) Item {
+	one := looks[0]
+	if len(looks) == 1 {
+		return one
+	}
+	var order []string
+	counts := map[string]int{}
+	for _, l := range looks {
+		if counts[l.What]++; counts[l.What] == 1 {
+			order = append(order, l.What)
+		}
+	}
+	for i, what := range order {
+		if counts[what] > 1 {
+			order[i] = fmt.Sprintf("%s %d times", what, counts[what])
+		}
+	}
+	one.What = strings.Join(order, ", ")
+	one.Details = append(slices.Clone(one.Details), Detail{"until", formatTime(looks[len(looks)-1].At)})
+	return one
 }

@@ -62,7 +62,7 @@ func TestStory(t *testing.T) {
 	}
 	want := `ledger payments: 500.00 BDT was moved
 refund rina: a refund of 20.00 BDT was asked for (duplicate); it needs another person: no limit is set for this currency
-audit rina: was not allowed to do this: refund.approve
+audit rina: was not allowed to approve the refund
 refund karim: the refund of 20.00 BDT was approved
 ledger rina: 20.00 BDT was refunded
 refund rina: the refund of 20.00 BDT was posted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -30,6 +31,8 @@ type Config struct {
 	// that it has.
 	Tellers []Teller
 	Piles   []Pile
+	// Suspects knows which payments may be one; nil where nobody looks for those.
+	Suspects Suspects
 	// PaymentID gives the id that a payment of the payment API has in the books, by its user and key; nil where there is none.
 	PaymentID func(user, key string) ledger.TransferID
 }
@@ -47,6 +50,11 @@ type Desk struct {
 	audit   *Audit
 	hook    *outcomeHook
 	config  Config
+
+	// sweepBatch is how many requests a sweep posts at most, and swept where the next one goes on.
+	sweepBatch int32
+	sweeping   sync.Mutex
+	swept      sweepPlace
 }
 
 // New makes a Desk on a journal, and on the pool in which its tables are.
@@ -55,7 +63,9 @@ func New(j *journal.Journal, pool *pgxpool.Pool, config Config) *Desk {
 		config.Lifetime = 72 * time.Hour
 	}
 	config.Lifetime = min(config.Lifetime, 30*24*time.Hour)
-	return &Desk{journal: j, pool: pool, sql: dbsqlc.New(), audit: NewAudit(pool), hook: &outcomeHook{}, config: config}
+	d := &Desk{journal: j, pool: pool, sql: dbsqlc.New(), audit: NewAudit(pool), hook: &outcomeHook{}, config: config, sweepBatch: sweepBatch}
+	d.audit.desk = d
+	return d
 }
 
 // Audit is where the desk writes down what people do: others may write there, too.

@@ -269,6 +269,9 @@ func (v verdict) otherValueDate() bool {
 // reasons are what compare went by, for people.
 func (v verdict) reasons() []string {
 	list := []string{"posted " + short(v.apart) + " apart"}
+	if v.apart < time.Second {
+		list[0] = "posted less than a second apart"
+	}
 	switch {
 	case v.other != "":
 		list = append(list, fmt.Sprintf("%s differs: %.40q and %.40q", v.other, v.a.references[v.other], v.b.references[v.other]))

@@ -126,9 +126,9 @@ func TestDismiss_Refused(t *testing.T) {
 		"a long request":    {func(s *DecisionSpec) { s.Request = strings.Repeat("x", maxRequest+1) }, ledger.CodeInvalidArgument},
 		"no members":        {func(s *DecisionSpec) { s.Members = 0 }, ledger.CodeInvalidArgument},
 		"others":            {func(s *DecisionSpec) { s.Members = 3 }, ledger.CodeInvalidArgument},
-		"no such group":     {func(s *DecisionSpec) { s.No = 999 }, ledger.CodeInvalidArgument},
+		"no such group":     {func(s *DecisionSpec) { s.No = 999 }, ledger.CodeNotFound},
 		"no such ledger":    {func(s *DecisionSpec) { s.Ledger = "nowhere" }, ledger.CodeLedgerNotFound},
-		"a group elsewhere": {func(s *DecisionSpec) { s.Ledger = "second" }, ledger.CodeInvalidArgument},
+		"a group elsewhere": {func(s *DecisionSpec) { s.Ledger = "second" }, ledger.CodeNotFound},
 	} {
 		if _, err := d.journal.CreateLedger(t.Context(), clerk, "second"); err != nil {
 			t.Fatal(err)

@@ -191,6 +191,14 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	begun := time.Now()
+	for apart, want := range map[time.Duration]string{
+		0: "posted less than a second apart", 40153 * time.Microsecond: "posted less than a second apart", time.Second: "posted 1s apart",
+	} {
+		if got := compare(&fact{postedAt: begun.Add(apart)}, &fact{postedAt: begun}).reasons()[0]; got != want {
+			t.Errorf("%v: %s, want %s", apart, got, want)
+		}
+	}
 	for apart, want := range map[time.Duration]string{
 		0: "0s", time.Microsecond: "1µs", 4123456 * time.Microsecond: "4.12s", 90*time.Second + time.Millisecond: "1m30s", 10 * time.Minute: "10m",
 		24 * time.Hour: "24h", 5*time.Hour + time.Second: "5h0m1s", 5*time.Hour + 20*time.Minute: "5h20m",

@@ -205,7 +205,7 @@ func (d *Detector) pageArgs(ctx context.Context, name ledger.Name, filter Filter
 	return args, nil
 }
 
-// Suspect gives a group. It returns CodeInvalidArgument, also for one that there is not.
+// Suspect gives a group. It returns CodeNotFound.
 func (d *Detector) Suspect(ctx context.Context, name ledger.Name, no int64) (*Group, error) {
 	var g *Group
 	err := d.again(ctx, "read a suspected double charge", func(bool) error {
@@ -218,10 +218,58 @@ func (d *Detector) Suspect(ctx context.Context, name ledger.Name, no int64) (*Gr
 	return g, err
 }
 
+// Of gives the groups that a transfer is in, by its place in the books. They are as far as the journal has been followed.
+func (d *Detector) Of(ctx context.Context, name ledger.Name, sequence int64) (groups []*Group, err error) {
+	err = d.again(ctx, "look for suspected double charges", func(bool) error {
+		ledgerID, err := d.ledgerID(ctx, name)
+		if err != nil {
+			return err
+		}
+		rows, err := d.sql.SuspectGroupsOf(ctx, d.pool, dbsqlc.SuspectGroupsOfParams{LedgerID: ledgerID, Sequences: []int64{sequence}})
+		if err != nil {
+			return err
+		}
+		nos := make([]int64, len(rows))
+		for i, row := range rows {
+			nos[i] = row.GroupNo
+		}
+		found, err := d.load(ctx, ledgerID, name, nos)
+		if err != nil {
+			return err
+		}
+		groups = nil
+		for _, no := range nos {
+			if g := found[no]; g != nil {
+				groups = append(groups, g)
+			}
+		}
+		return nil
+	})
+	return groups, err
+}
+
+// Known gives those of some numbers that groups have.
+func (d *Detector) Known(ctx context.Context, name ledger.Name, nos []int64) (known []int64, err error) {
+	err = d.again(ctx, "look for suspected double charges", func(bool) error {
+		ledgerID, err := d.ledgerID(ctx, name)
+		if err != nil {
+			return err
+		}
+		rows, err := d.sql.SuspectMembers(ctx, d.pool, dbsqlc.SuspectMembersParams{LedgerID: ledgerID, GroupNos: nos})
+		known = nil
+		for _, row := range rows {
+			known = append(known, row.GroupNo)
+		}
+		known = slices.Compact(known)
+		return err
+	})
+	return known, err
+}
+
 func (d *Detector) one(ctx context.Context, ledgerID int32, name ledger.Name, no int64) (*Group, error) {
 	found, err := d.load(ctx, ledgerID, name, []int64{no})
 	if err == nil && found[no] == nil {
-		err = ledger.Invalid("suspect", "%d is no group of ledger %s", no, name)
+		err = ledger.Missing("suspect", "%d is no group of ledger %s", no, name)
 	}
 	return found[no], err
 }

@@ -307,7 +307,7 @@ func TestSuspects(t *testing.T) {
 	_, err = d.Suspects(t.Context(), main, Filter{Limit: MaxPage + 1})
 	mustCode(t, err, ledger.CodeInvalidArgument)
 	_, err = d.Suspect(t.Context(), main, 9999)
-	mustCode(t, err, ledger.CodeInvalidArgument)
+	mustCode(t, err, ledger.CodeNotFound)
 	// A group of another ledger is none of this one.
 	if _, err := d.journal.CreateLedger(t.Context(), clerk, "second"); err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func TestSuspects(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = d.Suspect(t.Context(), "second", page.Groups[0].No)
-	mustCode(t, err, ledger.CodeInvalidArgument)
+	mustCode(t, err, ledger.CodeNotFound)
 	g, err := d.Suspect(t.Context(), main, page.Groups[2].No)
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,12 @@ type Options struct {
 	AttemptTimeout time.Duration
 	// Patience is for how long requests whose outcome is open are sent again. Default 30 s; -1 sends each once.
 	Patience time.Duration
+	// OnRetry, if it is not nil, is called each time before a request is sent again: with the error of the try before, and for how long it may be
+	// tried yet. It must be quick, and safe for concurrent use.
+	OnRetry func(err error, left time.Duration)
+	// OnAttempt, if it is not nil, is called after each try of a call has been sent, or could not be: with the method, as gRPC calls it, and gRPC's own
+	// error, of which NotSent says whether it has left. Of a stream it is called when the stream is open. It must be quick, and safe for concurrent use.
+	OnAttempt func(method string, err error)
 	// Token says who is calling, where the server asks for it: one that khata token create has printed.
 	Token string
 	// TokenSource, if it is not nil, is asked for the token before each call, so that it can be replaced while the client is in
@@ -72,12 +78,33 @@ func Dial(address string, options Options) (*Client, error) {
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 	)
+	if options.OnAttempt != nil {
+		dial = append(dial, watched(options.OnAttempt)...)
+	}
 	dial = append(dial, options.DialOptions...)
 	conn, err := grpc.NewClient(address, dial...)
 	if err != nil {
 		return nil, ledger.Errorf(ledger.CodeInvalidArgument, "server address %q: %v", address, err)
 	}
 	return &Client{conn: conn, api: khatav1.NewLedgerServiceClient(conn), options: options.withDefaults(), isNew: new(atomic.Bool)}, nil
+}
+
+// watched tells of each try.
+func watched(tell func(method string, err error)) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+			options ...grpc.CallOption) error {
+			err := invoke(ctx, method, req, reply, conn, options...)
+			tell(method, err)
+			return err
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+			options ...grpc.CallOption) (grpc.ClientStream, error) {
+			stream, err := open(ctx, desc, conn, method, options...)
+			tell(method, err)
+			return stream, err
+		}),
+	}
 }
 
 // Close ends the connection.
@@ -118,6 +145,9 @@ func (c *Client) again(ctx context.Context, do func() (final bool, err error)) e
 		}
 		if !ledger.CodeOf(err).Retryable() || ctx.Err() != nil || time.Now().Add(wait).After(giveUp) {
 			return err
+		}
+		if c.options.OnRetry != nil {
+			c.options.OnRetry(err, time.Until(giveUp))
 		}
 		select {
 		case <-time.After(wait):

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"regexp"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -38,8 +39,47 @@ func tooLarge(st *status.Status) bool {
 	return st.Code() == codes.ResourceExhausted && strings.Contains(st.Message(), "larger than max")
 }
 
+// noAnswer begins the message where the server was not reached, or has not answered in time.
+const noAnswer = "no answer from the server"
+
+// dialing is what gRPC says where there is no connection, before what the network says of it.
+var dialing = regexp.MustCompile(`(?s)^.*?connection error: desc = "(?:transport: )?(?:[Ee]rror while dialing:? )?(.*)"$`)
+
+// notConnected is what gRPC says where there has been no connection.
+var notConnected = regexp.MustCompile(`connection error: desc = "transport: (?:Error while dialing|authentication handshake failed)`)
+
+// NotSent reports whether an error of gRPC's own says that there was no connection, so that the request of that try has not left. What it says of one
+// that broke begins alike, and of such a request nobody knows.
+func NotSent(err error) bool {
+	st, ok := status.FromError(err)
+	return ok && st.Code() == codes.Unavailable && len(st.Details()) == 0 && notConnected.MatchString(st.Message())
+}
+
+// plainly says in a sentence what gRPC itself says where it has no answer.
+func plainly(st *status.Status) string {
+	text := st.Message()
+	switch st.Code() {
+	case codes.Unavailable:
+		found := dialing.FindStringSubmatch(text)
+		if found == nil {
+			return noAnswer + ": " + text
+		}
+		why := strings.ReplaceAll(found[1], `\"`, `"`)
+		if at := strings.Index(why, "connect: "); strings.HasPrefix(why, "dial ") && at > 0 {
+			why = why[at+len("connect: "):] // The address is that of the server, which the caller knows.
+		}
+		return noAnswer + ": " + why
+	case codes.DeadlineExceeded:
+		return noAnswer + " in time"
+	}
+	return text
+}
+
 func fromStatus(st *status.Status) error {
 	e := &ledger.Error{Code: ledger.CodeInternal, Message: st.Message()}
+	if len(st.Details()) == 0 {
+		e.Message = plainly(st)
+	}
 	if code, ok := fallbacks[st.Code()]; ok {
 		e.Code = code
 	}

@@ -62,8 +62,8 @@ func (r *Reports) IssueStatement(ctx context.Context, spec StatementSpec) (s Sta
 	return decodeStatement(resp.GetStatement()), resp.GetIssued(), nil
 }
 
-// Statement gets a statement, and its content in the bytes in which it was issued, whose hash has been checked. It returns CodeInvalidArgument
-// for a number that there is not.
+// Statement gets a statement, and its content in the bytes in which it was issued, whose hash has been checked. It returns CodeNotFound for a
+// number that there is not.
 func (r *Reports) Statement(ctx context.Context, number int64) (s Statement, content []byte, err error) {
 	in := &khatav1.GetStatementRequest{Ledger: string(r.client.options.Ledger), Statement: number}
 	var all bytes.Buffer

@@ -31,14 +31,14 @@ type FindQuery struct {
 	// Text is the id of a transfer, the number of a payment, an idempotency key, the key of a form for a refund, or a reference or a phone number that
 	// stands in the metadata.
 	Text string
-	// User is whose idempotency key it is.
+	// User is whose idempotency key it is, such as user:shimul, or shimul for short.
 	User string
 	// Account is whose entries are looked at.
 	Account ledger.AccountID
 	// Amount is that of an entry; nil is any.
 	Amount *decimal.Decimal
-	// Since and Until bound the time of posting: at or after the one, and before the other. Without an account both are required where anything but an id,
-	// number or key is looked for, at most 31 days apart.
+	// Since and Until bound the time of posting: at or after the one, and before the other. Without an account Since is required where anything but an id,
+	// number or key is looked for, at most 31 days before Until, or before now where that is zero.
 	Since, Until time.Time
 	// Page goes on where an answer to the same query ended: its Next.
 	Page string
@@ -107,6 +107,8 @@ type Story struct {
 	// Cut names the sources that had more to tell than there is room for, and Missing those that could not be asked.
 	Cut     []string
 	Missing []MissingSource
+	// Warnings are what to know before money goes back: that the transfer may be one payment with others, of which something has gone back or is about to.
+	Warnings []string
 }
 
 // StoryItem is one thing that happened to a transfer.
@@ -136,7 +138,7 @@ func (s *Support) Story(ctx context.Context, id ledger.TransferID) (Story, error
 	in := resp.GetStory()
 	out := Story{
 		Ledger: ledger.Name(in.GetLedger()), TransferID: ledger.TransferID(in.GetTransferId()), Cut: in.GetCut(),
-		Missing: each(in.GetMissing(), decodeMissing),
+		Missing: each(in.GetMissing(), decodeMissing), Warnings: in.GetWarnings(),
 	}
 	if out.Transfer, err = decodeOptionalTransfer(in.GetTransfer()); err != nil {
 		return Story{}, err

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -108,6 +109,14 @@ type RefundRequest struct {
 	Refusal   ledger.Code
 	Message   string
 	SettledAt *time.Time
+
+	// Warnings are as those of a Story. Lists do not have them.
+	Warnings []string
+	// Transfer and Progress are the transfer of which it is to be a refund, and what has become of that by now; and Obstacle says why the request would be
+	// refused if it were approved now, "" where nothing is known that speaks against it. Only Support.RefundRequest gives them.
+	Transfer *ledger.Transfer
+	Progress *ledger.Progress
+	Obstacle string
 }
 
 // RefundDecision is what somebody has decided about a request.
@@ -132,8 +141,10 @@ type RefundForm struct {
 	Limit *RefundLimit
 	// Alone is what the caller has refunded without another person in the last 24 hours.
 	Alone decimal.Decimal
-	// Requests are the last ones that there were about the transfer, the newest first.
+	// Requests are the last 200 that there were about the transfer, the newest first.
 	Requests []RefundRequest
+	// Warnings are as those of a Story.
+	Warnings []string
 }
 
 // RefundForm gives what a form for a refund of a transfer has to have. It returns CodeTransferNotFound.
@@ -146,7 +157,7 @@ func (s *Support) RefundForm(ctx context.Context, id ledger.TransferID) (RefundF
 	var a amounts
 	out := RefundForm{
 		Key: in.GetKey(), Currency: ledger.CurrencyCode(in.GetCurrency()), Refunded: a.of(in.GetRefunded()), Refundable: a.of(in.GetRefundable()),
-		Alone: a.of(in.GetAlone()),
+		Alone: a.of(in.GetAlone()), Warnings: in.GetWarnings(),
 	}
 	if a.err != nil {
 		return RefundForm{}, a.err
@@ -188,7 +199,11 @@ type RefundSpec struct {
 func (s *Support) RequestRefund(ctx context.Context, spec RefundSpec) (r RefundRequest, replayed bool, err error) {
 	reason, ok := refundReasons[spec.Reason]
 	if !ok {
-		return r, false, ledger.Invalid("reason", "%.40q is not a reason: want one of %v", string(spec.Reason), ledger.RefundReasons())
+		var names []string
+		for _, reason := range ledger.RefundReasons() {
+			names = append(names, string(reason))
+		}
+		return r, false, ledger.Invalid("reason", "%.40q is not a reason: want one of %s", string(spec.Reason), strings.Join(names, ", "))
 	}
 	resp, err := call(ctx, s.client, s.api.RequestRefund, &khatav1.RequestRefundRequest{
 		Ledger: s.ledger(), Key: spec.Key, TransferId: string(spec.TransferID), Amount: ledger.FormatWritten(spec.Amount),
@@ -322,6 +337,16 @@ func decodeRefundRequest(in *khatav1.RefundRequest) (RefundRequest, error) {
 		ExpiresAt: in.GetExpiresAt().AsTime(), Approval: keyOf(refundApprovals, in.GetApproval()), LimitVersion: int(in.GetLimitVersion()),
 		SHA256: in.GetSha256(), State: keyOf(refundStates, in.GetState()), RefundID: ledger.TransferID(in.GetRefundTransferId()),
 		Refusal: ledger.Code(in.GetRefusal()), Message: in.GetRefusalMessage(), SettledAt: decodeTime(in.GetSettledAt()),
+		Warnings: in.GetWarnings(), Obstacle: in.GetObstacle(),
+	}
+	var err error
+	if out.Transfer, err = decodeOptionalTransfer(in.GetTransfer()); err != nil {
+		return out, err
+	}
+	if out.Transfer != nil {
+		if out.Progress, err = decodeProgress(in.GetProgress(), out.Transfer.Entries); err != nil {
+			return out, err
+		}
 	}
 	if d := in.GetDecision(); d != nil {
 		out.Decision = &RefundDecision{keyOf(refundVerdicts, d.GetVerdict()), d.GetDecidedBy(), d.GetDecidedAt().AsTime(), d.GetNote()}

@@ -56,6 +56,7 @@ func requested(number int64, state khatav1.RefundState) *khatav1.RefundRequest {
 		Reason: khatav1.RefundReason_REFUND_REASON_DUPLICATE, Maker: "rina", MadeAt: someday, ExpiresAt: someday, State: state,
 		Approval: khatav1.RefundApproval_REFUND_APPROVAL_ABOVE_DAILY, LimitVersion: 2, Sha256: "5f",
 		Decision: &khatav1.RefundDecision{Verdict: khatav1.RefundVerdict_REFUND_VERDICT_APPROVE, DecidedBy: "laila", DecidedAt: someday, Note: "seen"},
+		Warnings: []string{"belongs to suspect 3"},
 	}
 }
 
@@ -75,7 +76,7 @@ func (d *desk) GetStory(_ context.Context, in *khatav1.GetStoryRequest) (*khatav
 	return &khatav1.GetStoryResponse{Story: &khatav1.Story{
 		Ledger: "shop", TransferId: "T-1", Transfer: payment(), Progress: &khatav1.Progress{Refunded: "1.00", Refundable: "499.00"},
 		Items: []*khatav1.StoryItem{{At: someday, Source: "ledger", TransferId: "T-1", Who: "app", What: "moved", Details: []*khatav1.StoryDetail{{Name: "a", Value: "b"}}}},
-		Cut:   []string{"audit"}, Missing: []*khatav1.MissingSource{{Source: "sms", Why: "away"}},
+		Cut:   []string{"audit"}, Warnings: []string{"belongs to suspect 3"}, Missing: []*khatav1.MissingSource{{Source: "sms", Why: "away"}},
 	}}, nil
 }
 
@@ -86,8 +87,17 @@ func (d *desk) GetRefundForm(_ context.Context, in *khatav1.GetRefundFormRequest
 	return &khatav1.GetRefundFormResponse{Form: &khatav1.RefundForm{
 		Key: "key", Transfer: payment(), Currency: "BDT", Refunded: "0.00", Refundable: "500.00", Alone: "20.00", Closed: "ALREADY_REVERSED", ClosedMessage: "gone",
 		Limit:    &khatav1.RefundLimit{Currency: "BDT", Version: 2, Single: "100.00", Daily: "200.00", SetAt: someday, SetBy: "boss"},
-		Requests: []*khatav1.RefundRequest{requested(4, khatav1.RefundState_REFUND_STATE_REJECTED)},
+		Requests: []*khatav1.RefundRequest{requested(4, khatav1.RefundState_REFUND_STATE_REJECTED)}, Warnings: []string{"belongs to suspect 3"},
 	}}, nil
+}
+
+func (d *desk) GetRefundRequest(_ context.Context, in *khatav1.GetRefundRequestRequest) (*khatav1.GetRefundRequestResponse, error) {
+	if err := d.next(in); err != nil {
+		return nil, err
+	}
+	r := requested(in.GetNumber(), khatav1.RefundState_REFUND_STATE_WAITING)
+	r.Transfer, r.Progress, r.Obstacle = payment(), &khatav1.Progress{Refunded: "1.00", Refundable: "499.00"}, "1.00 BDT was refunded since it was asked for"
+	return &khatav1.GetRefundRequestResponse{Request: r}, nil
 }
 
 func (d *desk) RequestRefund(_ context.Context, in *khatav1.RequestRefundRequest) (*khatav1.RequestRefundResponse, error) {
@@ -217,13 +227,18 @@ func TestSupport_Reads(t *testing.T) {
 	}
 	story, err := s.Story(t.Context(), "T-1")
 	if err != nil || story.Transfer.ID != "T-1" || story.Progress.Refundable.String() != "499" || story.Origin != nil || story.Items[0].Details[0].Value != "b" ||
-		story.Cut[0] != "audit" || story.Missing[0].Source != "sms" {
+		story.Cut[0] != "audit" || story.Warnings[0] != "belongs to suspect 3" || story.Missing[0].Source != "sms" {
 		t.Errorf("%+v, %v", story, err)
 	}
 	form, err := s.RefundForm(t.Context(), "T-1")
 	if err != nil || form.Key != "key" || form.Refundable.String() != "500" || !errors.Is(form.Closed, ledger.CodeAlreadyReversed) || form.Limit.Daily.String() != "200" ||
-		form.Requests[0].State != client.RefundRejected {
+		form.Requests[0].State != client.RefundRejected || form.Warnings[0] != "belongs to suspect 3" {
 		t.Errorf("%+v, %v", form, err)
+	}
+	one, err := s.RefundRequest(t.Context(), 4)
+	if err != nil || one.Number != 4 || one.Transfer.ID != "T-1" || one.Progress.Refundable.String() != "499" || one.Warnings[0] != "belongs to suspect 3" ||
+		!strings.Contains(one.Obstacle, "since it was asked for") {
+		t.Errorf("%+v, %v", one, err)
 	}
 	var numbers []int64
 	for r, err := range s.RefundRequests(t.Context(), client.RefundFilter{States: []client.RefundState{client.RefundWaiting}}) {

@@ -153,7 +153,7 @@ func (s *Suspects) listRequest(filter SuspectFilter) (*khatav1.ListSuspectsReque
 	return in, nil
 }
 
-// Get gets a group. It returns CodeInvalidArgument for a number that there is not.
+// Get gets a group. It returns CodeNotFound.
 func (s *Suspects) Get(ctx context.Context, number int64) (Suspect, error) {
 	resp, err := call(ctx, s.client, s.api.GetSuspect, &khatav1.GetSuspectRequest{Ledger: string(s.client.options.Ledger), Suspect: number})
 	if err != nil {

@@ -1160,13 +1160,14 @@ type FindTransfersRequest struct {
 	// The id of a transfer; the number of a payment, such as TXN-...; an idempotency key; the key of a form for a refund; a reference or a phone number that
 	// stands in the metadata, at any depth, written just so. At most 256 bytes.
 	Text string `protobuf:"bytes,2,opt,name=text" json:"text,omitempty"`
-	// Whose idempotency key it is: with it the payment is found by the key, however old it is.
+	// Whose idempotency key it is, such as user:shimul, or shimul for short: with it the payment is found by the key, however old it is.
 	User string `protobuf:"bytes,3,opt,name=user" json:"user,omitempty"`
-	// Only among the entries of this account. Without it, since and until are required where anything but an id, a number or a key is looked for.
+	// Only among the entries of this account. Without it, since is required where anything but an id, a number or a key is looked for.
 	Account string `protobuf:"bytes,4,opt,name=account" json:"account,omitempty"`
 	// That of an entry; empty is any.
 	Amount string `protobuf:"bytes,5,opt,name=amount" json:"amount,omitempty"`
-	// Bounds of when it was posted: from the first moment up to, and without, the second one. Without an account at most 31 days apart.
+	// Bounds of when it was posted: from the first moment up to, and without, the second one. Without an account at most 31 days apart, and then until may be
+	// left out for now.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since" json:"since,omitempty"`
 	Until *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until" json:"until,omitempty"`
 	// The most that are found in one call: at most 100; 0 is 50.
@@ -1507,7 +1508,10 @@ type Story struct {
 	// The sources that had more to tell than there is room for.
 	Cut []string `protobuf:"bytes,7,rep,name=cut" json:"cut,omitempty"`
 	// Those that could not be asked: the story has gaps there.
-	Missing       []*MissingSource `protobuf:"bytes,8,rep,name=missing" json:"missing,omitempty"`
+	Missing []*MissingSource `protobuf:"bytes,8,rep,name=missing" json:"missing,omitempty"`
+	// What to know before money goes back, in sentences for people: that the transfer may be one payment with others, of which something has gone back or
+	// is about to.
+	Warnings      []string `protobuf:"bytes,9,rep,name=warnings" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1594,6 +1598,13 @@ func (x *Story) GetCut() []string {
 func (x *Story) GetMissing() []*MissingSource {
 	if x != nil {
 		return x.Missing
+	}
+	return nil
+}
+
+func (x *Story) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -1827,7 +1838,14 @@ type RefundRequest struct {
 	Refusal        string `protobuf:"bytes,20,opt,name=refusal" json:"refusal,omitempty"`
 	RefusalMessage string `protobuf:"bytes,21,opt,name=refusal_message,json=refusalMessage" json:"refusal_message,omitempty"`
 	// When it was posted or refused; absent before.
-	SettledAt     *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=settled_at,json=settledAt" json:"settled_at,omitempty"`
+	SettledAt *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=settled_at,json=settledAt" json:"settled_at,omitempty"`
+	// As in Story. Lists do not have them.
+	Warnings []string `protobuf:"bytes,23,rep,name=warnings" json:"warnings,omitempty"`
+	// Only of GetRefundRequest: the transfer of which it is to be a refund and what has become of it by now; and, while nothing has become of the request,
+	// why it would be refused if it were approved, as a sentence for people. Empty where nothing is known that speaks against it.
+	Transfer      *Transfer `protobuf:"bytes,24,opt,name=transfer" json:"transfer,omitempty"`
+	Progress      *Progress `protobuf:"bytes,25,opt,name=progress" json:"progress,omitempty"`
+	Obstacle      string    `protobuf:"bytes,26,opt,name=obstacle" json:"obstacle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2016,6 +2034,34 @@ func (x *RefundRequest) GetSettledAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RefundRequest) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *RefundRequest) GetTransfer() *Transfer {
+	if x != nil {
+		return x.Transfer
+	}
+	return nil
+}
+
+func (x *RefundRequest) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *RefundRequest) GetObstacle() string {
+	if x != nil {
+		return x.Obstacle
+	}
+	return ""
+}
+
 type RefundDecision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Verdict       RefundVerdict          `protobuf:"varint,1,opt,name=verdict,enum=khata.v1.RefundVerdict" json:"verdict,omitempty"`
@@ -2197,8 +2243,10 @@ type RefundForm struct {
 	Limit *RefundLimit `protobuf:"bytes,8,opt,name=limit" json:"limit,omitempty"`
 	// What the caller has refunded alone in the last 24 hours.
 	Alone string `protobuf:"bytes,9,opt,name=alone" json:"alone,omitempty"`
-	// The last requests that there were about the transfer, the newest first.
-	Requests      []*RefundRequest `protobuf:"bytes,10,rep,name=requests" json:"requests,omitempty"`
+	// The last 200 requests that there were about the transfer, the newest first.
+	Requests []*RefundRequest `protobuf:"bytes,10,rep,name=requests" json:"requests,omitempty"`
+	// As in Story.
+	Warnings      []string `protobuf:"bytes,11,rep,name=warnings" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2299,6 +2347,13 @@ func (x *RefundForm) GetAlone() string {
 func (x *RefundForm) GetRequests() []*RefundRequest {
 	if x != nil {
 		return x.Requests
+	}
+	return nil
+}
+
+func (x *RefundForm) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -2923,7 +2978,7 @@ type SetRefundLimitRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Ledger   string                 `protobuf:"bytes,1,opt,name=ledger" json:"ledger,omitempty"`
 	Currency string                 `protobuf:"bytes,2,opt,name=currency" json:"currency,omitempty"`
-	// Required, both. Zero is that every refund needs another person.
+	// Required, both. Zero is that every refund needs another person. The first may not be more than the second: it could never be used.
 	Single string `protobuf:"bytes,3,opt,name=single" json:"single,omitempty"`
 	Daily  string `protobuf:"bytes,4,opt,name=daily" json:"daily,omitempty"`
 	// Required, at most 1,000 bytes.
@@ -3785,7 +3840,7 @@ const file_khata_v1_support_proto_rawDesc = "" +
 	"\vtransfer_id\x18\x02 \x01(\tR\n" +
 	"transferId\"9\n" +
 	"\x10GetStoryResponse\x12%\n" +
-	"\x05story\x18\x01 \x01(\v2\x0f.khata.v1.StoryR\x05story\"\xbc\x02\n" +
+	"\x05story\x18\x01 \x01(\v2\x0f.khata.v1.StoryR\x05story\"\xd8\x02\n" +
 	"\x05Story\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x1f\n" +
 	"\vtransfer_id\x18\x02 \x01(\tR\n" +
@@ -3795,7 +3850,8 @@ const file_khata_v1_support_proto_rawDesc = "" +
 	"\x06origin\x18\x05 \x01(\v2\x12.khata.v1.TransferR\x06origin\x12)\n" +
 	"\x05items\x18\x06 \x03(\v2\x13.khata.v1.StoryItemR\x05items\x12\x10\n" +
 	"\x03cut\x18\a \x03(\tR\x03cut\x121\n" +
-	"\amissing\x18\b \x03(\v2\x17.khata.v1.MissingSourceR\amissing\"\xc7\x01\n" +
+	"\amissing\x18\b \x03(\v2\x17.khata.v1.MissingSourceR\amissing\x12\x1a\n" +
+	"\bwarnings\x18\t \x03(\tR\bwarnings\"\xc7\x01\n" +
 	"\tStoryItem\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1f\n" +
@@ -3809,7 +3865,7 @@ const file_khata_v1_support_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"9\n" +
 	"\rMissingSource\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"\xb7\x06\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xcf\a\n" +
 	"\rRefundRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x10\n" +
@@ -3836,7 +3892,11 @@ const file_khata_v1_support_proto_rawDesc = "" +
 	"\arefusal\x18\x14 \x01(\tR\arefusal\x12'\n" +
 	"\x0frefusal_message\x18\x15 \x01(\tR\x0erefusalMessage\x129\n" +
 	"\n" +
-	"settled_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\"\xb1\x01\n" +
+	"settled_at\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\x12\x1a\n" +
+	"\bwarnings\x18\x17 \x03(\tR\bwarnings\x12.\n" +
+	"\btransfer\x18\x18 \x01(\v2\x12.khata.v1.TransferR\btransfer\x12.\n" +
+	"\bprogress\x18\x19 \x01(\v2\x12.khata.v1.ProgressR\bprogress\x12\x1a\n" +
+	"\bobstacle\x18\x1a \x01(\tR\bobstacle\"\xb1\x01\n" +
 	"\x0eRefundDecision\x121\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x17.khata.v1.RefundVerdictR\averdict\x12\x1d\n" +
 	"\n" +
@@ -3849,7 +3909,7 @@ const file_khata_v1_support_proto_rawDesc = "" +
 	"\vtransfer_id\x18\x02 \x01(\tR\n" +
 	"transferId\"A\n" +
 	"\x15GetRefundFormResponse\x12(\n" +
-	"\x04form\x18\x01 \x01(\v2\x14.khata.v1.RefundFormR\x04form\"\xdd\x02\n" +
+	"\x04form\x18\x01 \x01(\v2\x14.khata.v1.RefundFormR\x04form\"\xf9\x02\n" +
 	"\n" +
 	"RefundForm\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12.\n" +
@@ -3864,7 +3924,8 @@ const file_khata_v1_support_proto_rawDesc = "" +
 	"\x05limit\x18\b \x01(\v2\x15.khata.v1.RefundLimitR\x05limit\x12\x14\n" +
 	"\x05alone\x18\t \x01(\tR\x05alone\x123\n" +
 	"\brequests\x18\n" +
-	" \x03(\v2\x17.khata.v1.RefundRequestR\brequests\"\x82\x02\n" +
+	" \x03(\v2\x17.khata.v1.RefundRequestR\brequests\x12\x1a\n" +
+	"\bwarnings\x18\v \x03(\tR\bwarnings\"\x82\x02\n" +
 	"\x14RequestRefundRequest\x12\x16\n" +
 	"\x06ledger\x18\x01 \x01(\tR\x06ledger\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1f\n" +
@@ -4138,68 +4199,70 @@ var file_khata_v1_support_proto_depIdxs = []int32{
 	3,  // 32: khata.v1.RefundRequest.state:type_name -> khata.v1.RefundState
 	27, // 33: khata.v1.RefundRequest.decision:type_name -> khata.v1.RefundDecision
 	54, // 34: khata.v1.RefundRequest.settled_at:type_name -> google.protobuf.Timestamp
-	4,  // 35: khata.v1.RefundDecision.verdict:type_name -> khata.v1.RefundVerdict
-	54, // 36: khata.v1.RefundDecision.decided_at:type_name -> google.protobuf.Timestamp
-	30, // 37: khata.v1.GetRefundFormResponse.form:type_name -> khata.v1.RefundForm
-	52, // 38: khata.v1.RefundForm.transfer:type_name -> khata.v1.Transfer
-	39, // 39: khata.v1.RefundForm.limit:type_name -> khata.v1.RefundLimit
-	26, // 40: khata.v1.RefundForm.requests:type_name -> khata.v1.RefundRequest
-	55, // 41: khata.v1.RequestRefundRequest.reason:type_name -> khata.v1.RefundReason
-	26, // 42: khata.v1.RequestRefundResponse.request:type_name -> khata.v1.RefundRequest
-	4,  // 43: khata.v1.DecideRefundRequest.verdict:type_name -> khata.v1.RefundVerdict
-	26, // 44: khata.v1.DecideRefundResponse.request:type_name -> khata.v1.RefundRequest
-	26, // 45: khata.v1.GetRefundRequestResponse.request:type_name -> khata.v1.RefundRequest
-	3,  // 46: khata.v1.ListRefundRequestsRequest.states:type_name -> khata.v1.RefundState
-	26, // 47: khata.v1.ListRefundRequestsResponse.requests:type_name -> khata.v1.RefundRequest
-	54, // 48: khata.v1.RefundLimit.set_at:type_name -> google.protobuf.Timestamp
-	39, // 49: khata.v1.SetRefundLimitResponse.limit:type_name -> khata.v1.RefundLimit
-	39, // 50: khata.v1.ListRefundLimitsResponse.limits:type_name -> khata.v1.RefundLimit
-	46, // 51: khata.v1.GetReviewListResponse.heaps:type_name -> khata.v1.ReviewHeap
-	25, // 52: khata.v1.GetReviewListResponse.missing:type_name -> khata.v1.MissingSource
-	54, // 53: khata.v1.ReviewHeap.oldest:type_name -> google.protobuf.Timestamp
-	47, // 54: khata.v1.ReviewHeap.tasks:type_name -> khata.v1.ReviewTask
-	54, // 55: khata.v1.ReviewTask.since:type_name -> google.protobuf.Timestamp
-	54, // 56: khata.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	5,  // 57: khata.v1.AuditEvent.outcome:type_name -> khata.v1.AuditOutcome
-	51, // 58: khata.v1.AuditEvent.detail:type_name -> khata.v1.AuditEvent.DetailEntry
-	54, // 59: khata.v1.ListAuditEventsRequest.since:type_name -> google.protobuf.Timestamp
-	54, // 60: khata.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
-	48, // 61: khata.v1.ListAuditEventsResponse.events:type_name -> khata.v1.AuditEvent
-	9,  // 62: khata.v1.SupportService.ListSuspects:input_type -> khata.v1.ListSuspectsRequest
-	11, // 63: khata.v1.SupportService.GetSuspect:input_type -> khata.v1.GetSuspectRequest
-	13, // 64: khata.v1.SupportService.DismissSuspect:input_type -> khata.v1.DismissSuspectRequest
-	15, // 65: khata.v1.SupportService.UndismissSuspect:input_type -> khata.v1.UndismissSuspectRequest
-	17, // 66: khata.v1.SupportService.FindTransfers:input_type -> khata.v1.FindTransfersRequest
-	20, // 67: khata.v1.SupportService.GetStory:input_type -> khata.v1.GetStoryRequest
-	28, // 68: khata.v1.SupportService.GetRefundForm:input_type -> khata.v1.GetRefundFormRequest
-	31, // 69: khata.v1.SupportService.RequestRefund:input_type -> khata.v1.RequestRefundRequest
-	33, // 70: khata.v1.SupportService.DecideRefund:input_type -> khata.v1.DecideRefundRequest
-	35, // 71: khata.v1.SupportService.GetRefundRequest:input_type -> khata.v1.GetRefundRequestRequest
-	37, // 72: khata.v1.SupportService.ListRefundRequests:input_type -> khata.v1.ListRefundRequestsRequest
-	40, // 73: khata.v1.SupportService.SetRefundLimit:input_type -> khata.v1.SetRefundLimitRequest
-	42, // 74: khata.v1.SupportService.ListRefundLimits:input_type -> khata.v1.ListRefundLimitsRequest
-	44, // 75: khata.v1.SupportService.GetReviewList:input_type -> khata.v1.GetReviewListRequest
-	49, // 76: khata.v1.SupportService.ListAuditEvents:input_type -> khata.v1.ListAuditEventsRequest
-	10, // 77: khata.v1.SupportService.ListSuspects:output_type -> khata.v1.ListSuspectsResponse
-	12, // 78: khata.v1.SupportService.GetSuspect:output_type -> khata.v1.GetSuspectResponse
-	14, // 79: khata.v1.SupportService.DismissSuspect:output_type -> khata.v1.DismissSuspectResponse
-	16, // 80: khata.v1.SupportService.UndismissSuspect:output_type -> khata.v1.UndismissSuspectResponse
-	18, // 81: khata.v1.SupportService.FindTransfers:output_type -> khata.v1.FindTransfersResponse
-	21, // 82: khata.v1.SupportService.GetStory:output_type -> khata.v1.GetStoryResponse
-	29, // 83: khata.v1.SupportService.GetRefundForm:output_type -> khata.v1.GetRefundFormResponse
-	32, // 84: khata.v1.SupportService.RequestRefund:output_type -> khata.v1.RequestRefundResponse
-	34, // 85: khata.v1.SupportService.DecideRefund:output_type -> khata.v1.DecideRefundResponse
-	36, // 86: khata.v1.SupportService.GetRefundRequest:output_type -> khata.v1.GetRefundRequestResponse
-	38, // 87: khata.v1.SupportService.ListRefundRequests:output_type -> khata.v1.ListRefundRequestsResponse
-	41, // 88: khata.v1.SupportService.SetRefundLimit:output_type -> khata.v1.SetRefundLimitResponse
-	43, // 89: khata.v1.SupportService.ListRefundLimits:output_type -> khata.v1.ListRefundLimitsResponse
-	45, // 90: khata.v1.SupportService.GetReviewList:output_type -> khata.v1.GetReviewListResponse
-	50, // 91: khata.v1.SupportService.ListAuditEvents:output_type -> khata.v1.ListAuditEventsResponse
-	77, // [77:92] is the sub-list for method output_type
-	62, // [62:77] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	52, // 35: khata.v1.RefundRequest.transfer:type_name -> khata.v1.Transfer
+	53, // 36: khata.v1.RefundRequest.progress:type_name -> khata.v1.Progress
+	4,  // 37: khata.v1.RefundDecision.verdict:type_name -> khata.v1.RefundVerdict
+	54, // 38: khata.v1.RefundDecision.decided_at:type_name -> google.protobuf.Timestamp
+	30, // 39: khata.v1.GetRefundFormResponse.form:type_name -> khata.v1.RefundForm
+	52, // 40: khata.v1.RefundForm.transfer:type_name -> khata.v1.Transfer
+	39, // 41: khata.v1.RefundForm.limit:type_name -> khata.v1.RefundLimit
+	26, // 42: khata.v1.RefundForm.requests:type_name -> khata.v1.RefundRequest
+	55, // 43: khata.v1.RequestRefundRequest.reason:type_name -> khata.v1.RefundReason
+	26, // 44: khata.v1.RequestRefundResponse.request:type_name -> khata.v1.RefundRequest
+	4,  // 45: khata.v1.DecideRefundRequest.verdict:type_name -> khata.v1.RefundVerdict
+	26, // 46: khata.v1.DecideRefundResponse.request:type_name -> khata.v1.RefundRequest
+	26, // 47: khata.v1.GetRefundRequestResponse.request:type_name -> khata.v1.RefundRequest
+	3,  // 48: khata.v1.ListRefundRequestsRequest.states:type_name -> khata.v1.RefundState
+	26, // 49: khata.v1.ListRefundRequestsResponse.requests:type_name -> khata.v1.RefundRequest
+	54, // 50: khata.v1.RefundLimit.set_at:type_name -> google.protobuf.Timestamp
+	39, // 51: khata.v1.SetRefundLimitResponse.limit:type_name -> khata.v1.RefundLimit
+	39, // 52: khata.v1.ListRefundLimitsResponse.limits:type_name -> khata.v1.RefundLimit
+	46, // 53: khata.v1.GetReviewListResponse.heaps:type_name -> khata.v1.ReviewHeap
+	25, // 54: khata.v1.GetReviewListResponse.missing:type_name -> khata.v1.MissingSource
+	54, // 55: khata.v1.ReviewHeap.oldest:type_name -> google.protobuf.Timestamp
+	47, // 56: khata.v1.ReviewHeap.tasks:type_name -> khata.v1.ReviewTask
+	54, // 57: khata.v1.ReviewTask.since:type_name -> google.protobuf.Timestamp
+	54, // 58: khata.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	5,  // 59: khata.v1.AuditEvent.outcome:type_name -> khata.v1.AuditOutcome
+	51, // 60: khata.v1.AuditEvent.detail:type_name -> khata.v1.AuditEvent.DetailEntry
+	54, // 61: khata.v1.ListAuditEventsRequest.since:type_name -> google.protobuf.Timestamp
+	54, // 62: khata.v1.ListAuditEventsRequest.until:type_name -> google.protobuf.Timestamp
+	48, // 63: khata.v1.ListAuditEventsResponse.events:type_name -> khata.v1.AuditEvent
+	9,  // 64: khata.v1.SupportService.ListSuspects:input_type -> khata.v1.ListSuspectsRequest
+	11, // 65: khata.v1.SupportService.GetSuspect:input_type -> khata.v1.GetSuspectRequest
+	13, // 66: khata.v1.SupportService.DismissSuspect:input_type -> khata.v1.DismissSuspectRequest
+	15, // 67: khata.v1.SupportService.UndismissSuspect:input_type -> khata.v1.UndismissSuspectRequest
+	17, // 68: khata.v1.SupportService.FindTransfers:input_type -> khata.v1.FindTransfersRequest
+	20, // 69: khata.v1.SupportService.GetStory:input_type -> khata.v1.GetStoryRequest
+	28, // 70: khata.v1.SupportService.GetRefundForm:input_type -> khata.v1.GetRefundFormRequest
+	31, // 71: khata.v1.SupportService.RequestRefund:input_type -> khata.v1.RequestRefundRequest
+	33, // 72: khata.v1.SupportService.DecideRefund:input_type -> khata.v1.DecideRefundRequest
+	35, // 73: khata.v1.SupportService.GetRefundRequest:input_type -> khata.v1.GetRefundRequestRequest
+	37, // 74: khata.v1.SupportService.ListRefundRequests:input_type -> khata.v1.ListRefundRequestsRequest
+	40, // 75: khata.v1.SupportService.SetRefundLimit:input_type -> khata.v1.SetRefundLimitRequest
+	42, // 76: khata.v1.SupportService.ListRefundLimits:input_type -> khata.v1.ListRefundLimitsRequest
+	44, // 77: khata.v1.SupportService.GetReviewList:input_type -> khata.v1.GetReviewListRequest
+	49, // 78: khata.v1.SupportService.ListAuditEvents:input_type -> khata.v1.ListAuditEventsRequest
+	10, // 79: khata.v1.SupportService.ListSuspects:output_type -> khata.v1.ListSuspectsResponse
+	12, // 80: khata.v1.SupportService.GetSuspect:output_type -> khata.v1.GetSuspectResponse
+	14, // 81: khata.v1.SupportService.DismissSuspect:output_type -> khata.v1.DismissSuspectResponse
+	16, // 82: khata.v1.SupportService.UndismissSuspect:output_type -> khata.v1.UndismissSuspectResponse
+	18, // 83: khata.v1.SupportService.FindTransfers:output_type -> khata.v1.FindTransfersResponse
+	21, // 84: khata.v1.SupportService.GetStory:output_type -> khata.v1.GetStoryResponse
+	29, // 85: khata.v1.SupportService.GetRefundForm:output_type -> khata.v1.GetRefundFormResponse
+	32, // 86: khata.v1.SupportService.RequestRefund:output_type -> khata.v1.RequestRefundResponse
+	34, // 87: khata.v1.SupportService.DecideRefund:output_type -> khata.v1.DecideRefundResponse
+	36, // 88: khata.v1.SupportService.GetRefundRequest:output_type -> khata.v1.GetRefundRequestResponse
+	38, // 89: khata.v1.SupportService.ListRefundRequests:output_type -> khata.v1.ListRefundRequestsResponse
+	41, // 90: khata.v1.SupportService.SetRefundLimit:output_type -> khata.v1.SetRefundLimitResponse
+	43, // 91: khata.v1.SupportService.ListRefundLimits:output_type -> khata.v1.ListRefundLimitsResponse
+	45, // 92: khata.v1.SupportService.GetReviewList:output_type -> khata.v1.GetReviewListResponse
+	50, // 93: khata.v1.SupportService.ListAuditEvents:output_type -> khata.v1.ListAuditEventsResponse
+	79, // [79:94] is the sub-list for method output_type
+	64, // [64:79] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_khata_v1_support_proto_init() }

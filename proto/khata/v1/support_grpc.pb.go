@@ -45,10 +45,11 @@ const (
 // refund by LedgerService.PostTransfer.
 //
 // Errors are those of LedgerService: google.rpc.ErrorInfo with domain "khata" and as reason one code of docs/api.md, and where fields are at fault
-// google.rpc.BadRequest. A group that there is not is INVALID_ARGUMENT about "suspect". Every call may be sent again: a request for a refund is one by its
+// google.rpc.BadRequest. A group that there is not is NOT_FOUND about "suspect". Every call may be sent again: a request for a refund is one by its
 // key, and a decision by the request, its verdict and its author.
 //
-// Every "ledger" field may be empty and then means "main".
+// Every "ledger" field may be empty and then means "main". A "transfer_id" may be written as customers have it: the number of a payment (TXN-...), or
+// refund:... as text messages have it. Answers have the id of the books.
 type SupportServiceClient interface {
 	// ListSuspects lists groups, those with the latest transfer first. A group that gets another transfer while somebody turns the pages moves to the
 	// beginning. ACCOUNT_NOT_FOUND.
@@ -69,10 +70,12 @@ type SupportServiceClient interface {
 	GetRefundForm(ctx context.Context, in *GetRefundFormRequest, opts ...grpc.CallOption) (*GetRefundFormResponse, error)
 	// RequestRefund asks for a refund. One that needs nobody else is posted at once; the other waits for DecideRefund. That the books have refused it is no
 	// error, but its state. ALREADY_EXISTS, with the fields that differ, for a key that another request has; and, where it cannot be as things stand and
-	// nothing was written, TRANSFER_NOT_FOUND, WRONG_ORIGIN, AMOUNT_SCALE, ALREADY_REVERSED, REFUNDED_CHANGED or REFUND_EXCEEDS_REST.
+	// nothing was written, TRANSFER_NOT_FOUND, WRONG_ORIGIN, AMOUNT_SCALE, ALREADY_REVERSED, REFUNDED_CHANGED or REFUND_EXCEEDS_REST; and INVALID_ARGUMENT
+	// about "reason" for DUPLICATE where all other payments of its suspect have gone back, or are asked back.
 	RequestRefund(ctx context.Context, in *RequestRefundRequest, opts ...grpc.CallOption) (*RequestRefundResponse, error)
 	// DecideRefund approves a request, and posts it; or rejects it; or withdraws it, by its maker. INVALID_ARGUMENT about "sha256" where the request is not as
-	// the decider has seen it, and about "number" where it has expired or waits for nobody; PERMISSION_DENIED for a maker who approves or rejects, and for
+	// the decider has seen it, and about "number" where it has expired, waits for nobody, or is of DUPLICATE and all other payments of its suspect have gone
+	// back, or were approved to; PERMISSION_DENIED for a maker who approves or rejects, and for
 	// another person who withdraws, which the audit keeps; ALREADY_EXISTS, naming who, where somebody has decided otherwise; TRANSFER_NOT_FOUND where there is
 	// no such request.
 	DecideRefund(ctx context.Context, in *DecideRefundRequest, opts ...grpc.CallOption) (*DecideRefundResponse, error)
@@ -258,10 +261,11 @@ func (c *supportServiceClient) ListAuditEvents(ctx context.Context, in *ListAudi
 // refund by LedgerService.PostTransfer.
 //
 // Errors are those of LedgerService: google.rpc.ErrorInfo with domain "khata" and as reason one code of docs/api.md, and where fields are at fault
-// google.rpc.BadRequest. A group that there is not is INVALID_ARGUMENT about "suspect". Every call may be sent again: a request for a refund is one by its
+// google.rpc.BadRequest. A group that there is not is NOT_FOUND about "suspect". Every call may be sent again: a request for a refund is one by its
 // key, and a decision by the request, its verdict and its author.
 //
-// Every "ledger" field may be empty and then means "main".
+// Every "ledger" field may be empty and then means "main". A "transfer_id" may be written as customers have it: the number of a payment (TXN-...), or
+// refund:... as text messages have it. Answers have the id of the books.
 type SupportServiceServer interface {
 	// ListSuspects lists groups, those with the latest transfer first. A group that gets another transfer while somebody turns the pages moves to the
 	// beginning. ACCOUNT_NOT_FOUND.
@@ -282,10 +286,12 @@ type SupportServiceServer interface {
 	GetRefundForm(context.Context, *GetRefundFormRequest) (*GetRefundFormResponse, error)
 	// RequestRefund asks for a refund. One that needs nobody else is posted at once; the other waits for DecideRefund. That the books have refused it is no
 	// error, but its state. ALREADY_EXISTS, with the fields that differ, for a key that another request has; and, where it cannot be as things stand and
-	// nothing was written, TRANSFER_NOT_FOUND, WRONG_ORIGIN, AMOUNT_SCALE, ALREADY_REVERSED, REFUNDED_CHANGED or REFUND_EXCEEDS_REST.
+	// nothing was written, TRANSFER_NOT_FOUND, WRONG_ORIGIN, AMOUNT_SCALE, ALREADY_REVERSED, REFUNDED_CHANGED or REFUND_EXCEEDS_REST; and INVALID_ARGUMENT
+	// about "reason" for DUPLICATE where all other payments of its suspect have gone back, or are asked back.
 	RequestRefund(context.Context, *RequestRefundRequest) (*RequestRefundResponse, error)
 	// DecideRefund approves a request, and posts it; or rejects it; or withdraws it, by its maker. INVALID_ARGUMENT about "sha256" where the request is not as
-	// the decider has seen it, and about "number" where it has expired or waits for nobody; PERMISSION_DENIED for a maker who approves or rejects, and for
+	// the decider has seen it, and about "number" where it has expired, waits for nobody, or is of DUPLICATE and all other payments of its suspect have gone
+	// back, or were approved to; PERMISSION_DENIED for a maker who approves or rejects, and for
 	// another person who withdraws, which the audit keeps; ALREADY_EXISTS, naming who, where somebody has decided otherwise; TRANSFER_NOT_FOUND where there is
 	// no such request.
 	DecideRefund(context.Context, *DecideRefundRequest) (*DecideRefundResponse, error)
