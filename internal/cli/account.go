@@ -23,7 +23,7 @@ func (a *app) accountCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create ACCOUNT --type TYPE --currency CODE",
 		Short: "Create an account; to do it again is no error",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			spec := ledger.AccountSpec{
 				ID: ledger.AccountID(args[0]), Type: ledger.AccountType(kind), Currency: ledger.CurrencyCode(currency),
@@ -73,7 +73,7 @@ func (a *app) accountGetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ACCOUNT",
 		Short: "Show an account",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				account, err := c.Account(cmd.Context(), ledger.AccountID(args[0]))
@@ -115,7 +115,7 @@ func (a *app) accountUpdateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update ACCOUNT",
 		Short: "Set fields of an account; those not given stay",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			update, err := f.read(cmd.Flags().Changed)
 			if err != nil {

@@ -33,7 +33,7 @@ before it do.
 
 If one of them cannot be posted, none is. A refusal is recorded, and final, as ever; the others were not decided, and their ids are
 free. Run again with the same file, it answers the same. The exit code is that of the transfer at fault: 3 if it was refused.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, _, err := a.openInput(args[0])
 			if err != nil {

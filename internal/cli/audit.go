@@ -70,6 +70,9 @@ func (a *app) auditListCommand() *cobra.Command {
 						break
 					}
 				}
+				if n == 0 {
+					a.none()
+				}
 				return list.end()
 			})
 		},

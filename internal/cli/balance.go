@@ -20,7 +20,7 @@ func (a *app) balanceCommand() *cobra.Command {
   khata balance wallet:shimul --at-posted 2026-11-30T18:00:00Z the transfers posted by then: final
   khata balance wallet:shimul --at-effective 2026-11-30T18:00:00Z
                               the transfers that took effect by then, by their value date where they have one, as known now`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeastOneArg("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := f.asOf(cmd)
 			if err != nil {
@@ -82,7 +82,7 @@ func (a *app) entriesCommand() *cobra.Command {
 	cmd := a.clientFlags(&cobra.Command{
 		Use:   "entries ACCOUNT",
 		Short: "List the entries of an account with the balance after each",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				n := 0

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -27,9 +28,9 @@ const (
 	ExitRefused = 3
 	// ExitConflict: the id is taken by other content, or somebody else has decided first. Nothing was written.
 	ExitConflict = 4
-	// ExitNotFound: a ledger, account, transfer or currency does not exist. Nothing was written.
+	// ExitNotFound: a ledger, account, transfer, currency, or whatever else the command names, does not exist. Nothing was written.
 	ExitNotFound = 5
-	// ExitUnavailable: no answer; the outcome is open. Run the same command again.
+	// ExitUnavailable: no answer; of what writes, the outcome is open if anything was sent. Run the same command again.
 	ExitUnavailable = 6
 	// ExitDenied: the caller is not known to the server, or may not do this. Nothing was written.
 	ExitDenied = 7
@@ -72,6 +73,9 @@ type app struct {
 	address, ledger, tokenFile string
 	json                       bool
 	tls                        security
+	// waiting says that it was said that the server does not answer.
+	waiting atomic.Bool
+	calls   calls
 }
 
 // exitError ends a command with an exit code and nothing more to say.
@@ -107,7 +111,7 @@ func exitCode(err error) int {
 		return ExitUsage
 	case ledger.CodeAlreadyExists:
 		return ExitConflict
-	case ledger.CodeLedgerNotFound, ledger.CodeAccountNotFound, ledger.CodeTransferNotFound, ledger.CodeCurrencyNotFound:
+	case ledger.CodeLedgerNotFound, ledger.CodeAccountNotFound, ledger.CodeTransferNotFound, ledger.CodeCurrencyNotFound, ledger.CodeNotFound:
 		return ExitNotFound
 	case ledger.CodeUnauthenticated, ledger.CodePermissionDenied:
 		return ExitDenied
@@ -174,10 +178,12 @@ func wrapArgs(cmd *cobra.Command) {
 		}
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usagef("%w (see %s --help)", err, cmd.CommandPath())
+		err := check(cmd, args)
+		var usage usageError
+		if err == nil || errors.As(err, &usage) { // One of ours has said how it is written.
+			return err
 		}
-		return nil
+		return usagef("%w (see %s --help)", err, cmd.CommandPath())
 	}
 	for _, sub := range cmd.Commands() {
 		wrapArgs(sub)

@@ -155,6 +155,52 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// A wrong number of arguments is told by their names, and how the command is written.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"account get":             "khata: give the ACCOUNT: khata account get ACCOUNT\n",
+		"account get a b":         "khata: one ACCOUNT is enough: khata account get ACCOUNT\n",
+		"currency register":       "khata: give the CODE and the SCALE: khata currency register CODE SCALE\n",
+		"currency register X":     "khata: give the SCALE, too: khata currency register CODE SCALE\n",
+		"currency register X 1 2": "khata: one CODE and one SCALE are enough: khata currency register CODE SCALE\n",
+		"balance":                 "khata: give at least one ACCOUNT: khata balance ACCOUNT...\n",
+		"reconcile import":        "khata: give at least one FILE: khata reconcile import FILE...\n",
+		"hold capture":            "khata: give the HOLD: khata hold capture HOLD --id ID --amount AMOUNT|--all\n",
+		"reconcile files 1 2":     "khata: one NUMBER is enough: khata reconcile files [NUMBER] --bank-account A\n",
+	} {
+		if r := khata(t.Context(), strings.Fields(line)...); r.code != cli.ExitUsage || r.out != "" || r.err != want {
+			t.Errorf("khata %s: exit %d, %s%s; want %s", line, r.code, r.out, r.err, want)
+		}
+	}
+}
+
+// Where nobody listens it is said at once, and once; and what has only read, or was never sent, leaves nothing open.
+func TestUnavailable_IsSaid(t *testing.T) {
+	t.Parallel()
+	const waiting = "no answer from 127.0.0.1:1 yet, trying again for up to 30 s (is khata up running?)\n"
+	for line, rest := range map[string]string{
+		"balance x":   "",
+		"ledger list": "",
+		"reconcile import testdata/bank/january.csv --profile city": "khata: nothing was sent: run the same command again when the server is there\n",
+		"transfer post --id T-1 --debit a --credit b --amount 1":    "khata: nothing was sent: run the same command again when the server is there\n",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			r := khata(ctx, append(strings.Fields(line), "--addr", "127.0.0.1:1")...)
+			lines := strings.SplitAfter(r.err, "\n")
+			if r.code != cli.ExitUnavailable || r.out != "" || len(lines) < 3 || lines[0] != waiting {
+				t.Fatalf("%+v", r)
+			}
+			if !strings.HasPrefix(lines[1], "khata: ") || !strings.HasSuffix(lines[1], " no answer from 127.0.0.1:1: connection refused\n") || strings.Join(lines[2:], "") != rest {
+				t.Errorf("after that: %q", lines[1:])
+			}
+		})
+	}
+}
+
 // Where nobody listens the client tries again until its patience or the caller's is spent, and says that the outcome is
 // open.
 func TestUnavailable(t *testing.T) {

@@ -3,8 +3,14 @@ package cli
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"math"
+	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +83,53 @@ func (a *app) dial(options client.Options) (*client.Client, error) {
 	if options.TLS, err = a.tls.config(); err != nil {
 		return nil, err
 	}
+	options.OnRetry, options.OnAttempt = a.sayWaiting, a.calls.note
 	return client.Dial(a.address, options)
+}
+
+// sayWaiting says once why nothing happens, so that nobody takes a server that is not there for a command that hangs. Programs are not told.
+func (a *app) sayWaiting(err error, left time.Duration) {
+	if a.json || !a.waiting.CompareAndSwap(false, true) {
+		return
+	}
+	what := "no answer from " + a.address + " yet"
+	switch ledger.CodeOf(err) {
+	case ledger.CodeUnavailable, ledger.CodeDeadlineExceeded:
+	default:
+		what = a.address + " cannot do it yet (" + err.Error() + ")"
+	}
+	// It has begun a moment ago, and people think in whole seconds.
+	_, _ = fmt.Fprintf(a.Err, "%s, trying again for up to %d s%s\n", what, int64(math.Ceil(left.Seconds())), a.isItRunning(err))
+}
+
+// isItRunning asks what may have been forgotten, where nobody listens on this machine.
+func (a *app) isItRunning(err error) string {
+	host, _, _ := net.SplitHostPort(a.address)
+	ip := net.ParseIP(host)
+	if ledger.CodeOf(err) != ledger.CodeUnavailable || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return ""
+	}
+	return " (is khata up running?)"
+}
+
+// calls are what a command has asked of the server.
+type calls struct {
+	// wrote says that a request that writes was begun, and sent that one may have reached the server.
+	wrote, sent atomic.Bool
+}
+
+// reading begin the names of the methods that write nothing.
+var reading = []string{"Get", "List", "Find", "Export", "RunReport", "RunReconcileReport", "RunDriftReport", "RepeatReconcileRun"}
+
+func (c *calls) note(method string, err error) {
+	name := method[strings.LastIndex(method, "/")+1:]
+	if slices.ContainsFunc(reading, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		return
+	}
+	c.wrote.Store(true)
+	if !client.NotSent(err) {
+		c.sent.Store(true)
+	}
 }
 
 // withClient runs f with a connection to the server.

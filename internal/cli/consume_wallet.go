@@ -69,7 +69,7 @@ func (a *app) walletShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ACCOUNT --dsn DSN | --data-dir DIR",
 		Short: "Show an account as the view has it",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if movements < 0 || movements > 1000 {
 				return usagef("--movements %d: 0 to 1000", movements)

@@ -74,7 +74,7 @@ func (a *app) fraudRulesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rules FILE",
 		Short: "Check a file of rules, and say what they mean",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			rules, err := readRules(args[0])
 			if err != nil {
@@ -157,7 +157,7 @@ func (a *app) fraudSettleCommand() *cobra.Command {
 		Short: "Say what became of flagged transfers",
 		Long: `Say what became of flagged transfers: cleared, if they were in order, or confirmed. All of them are settled, or none. It moves no money; what
 was stolen is refunded by khata refund.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeastOneArg("VERDICT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Verdicts = args
 			switch {

@@ -89,7 +89,7 @@ func (a *app) holdCaptureCommand() *cobra.Command {
 
   khata hold capture H-1 --id H-1-all --all
   khata hold capture H-2 --id H-2-first --amount 120.00 --keep-open`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("HOLD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := f.spec()
 			if err != nil {
@@ -115,7 +115,7 @@ func (a *app) holdVoidCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "void HOLD --id ID",
 		Short: "Release what is left of a hold",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("HOLD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := f.spec()
 			if err != nil {
@@ -133,7 +133,7 @@ func (a *app) holdListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list ACCOUNT",
 		Short: "List the open holds of an account, on either side, in the order of decision",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				for h, err := range c.Holds(cmd.Context(), ledger.AccountID(args[0])) {
@@ -174,7 +174,7 @@ func (a *app) holdGetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get HOLD",
 		Short: "Show the record of a hold, and what has become of it",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("HOLD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				t, progress, err := c.TransferWithProgress(cmd.Context(), ledger.TransferID(args[0]))

@@ -62,7 +62,7 @@ there and posts what is missing. A wrong line is reported and does not stop the 
 Exit codes: 0 every line is posted or replayed, 3 some were refused (that is final and recorded) and no line is wrong, 1 some
 lines are wrong, 2 the command line, the map or the header is wrong and nothing was posted, 6 it stopped because the server
 did not answer or it was interrupted: run it again.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runImport(cmd.Context(), args[0], f, dial) },
 	})
 	cmd.Flags().StringVar(&f.format, "format", "", "csv or ndjson (default: by the file's name or its first character)")

@@ -25,7 +25,7 @@ func (a *app) ledgerCommand() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a ledger; to do it again is no error",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				l, err := c.CreateLedger(cmd.Context(), ledger.Name(args[0]))
@@ -68,7 +68,7 @@ func (a *app) currencyCommand() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use:   "register CODE SCALE",
 		Short: "Make a currency known that ISO 4217 does not define, such as ETH 18",
-		Args:  cobra.ExactArgs(2),
+		Args:  exactArgs("CODE", "SCALE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			scale, err := strconv.ParseInt(args[1], 10, 32)
 			if err != nil {

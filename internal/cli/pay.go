@@ -141,7 +141,7 @@ func (a *app) payLookupCommand(f *payFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lookup KEY",
 		Short: "Ask the server what became of a key",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withPayments(cmd, f, func(ctx context.Context, c *payclient.Client) error {
 				r, err := c.Lookup(ctx, args[0])

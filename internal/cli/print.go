@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -51,18 +53,41 @@ type violationJSON struct {
 
 func (a *app) printError(err error) {
 	if !a.json {
-		_, _ = fmt.Fprintln(a.Err, "khata:", err)
-		var typed *ledger.Error
-		var conflict conflictError
-		if errors.As(err, &typed) && typed.Code.Open() && !errors.As(err, &conflict) {
-			_, _ = fmt.Fprintln(a.Err, "khata: no answer, so the outcome is open: run the same command again (a transfer under the same id)")
-		}
+		// ledger/client does not say which server it is.
+		text := strings.Replace(err.Error(), "no answer from the server", "no answer from "+a.address, 1)
+		_, _ = fmt.Fprintln(a.Err, "khata:", text+a.hint(err))
 		return
 	}
 	enc := json.NewEncoder(a.Err)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(toErrorJSON(err))
 }
+
+// hint is what can be done about an error, for people.
+func (a *app) hint(err error) string {
+	var typed *ledger.Error
+	var conflict conflictError
+	if !errors.As(err, &typed) {
+		return ""
+	}
+	switch {
+	case typed.Code == ledger.CodeLedgerNotFound:
+		return " (khata ledger list shows those that are there)"
+	case typed.Code == ledger.CodeTransferNotFound:
+		if found := noTransfer.FindStringSubmatch(typed.Message); found != nil {
+			return " (khata support find " + found[1] + " looks for payment numbers, keys and references, too)"
+		}
+	case !typed.Code.Open() || errors.As(err, &conflict) || !a.calls.wrote.Load(): // What only reads leaves nothing open.
+	case a.calls.sent.Load():
+		return "\nkhata: no answer, so the outcome is open: run the same command again (a transfer under the same id)"
+	default:
+		return "\nkhata: nothing was sent: run the same command again when the server is there"
+	}
+	return ""
+}
+
+// noTransfer finds the id that a ledger does not have, as it can be written in a shell.
+var noTransfer = regexp.MustCompile(`^ledger \S+ has no transfer "([A-Za-z0-9._:/@+-]+)"$`)
 
 func toErrorJSON(err error) errorJSON {
 	out := errorJSON{Code: ledger.CodeOf(err), Message: err.Error()}

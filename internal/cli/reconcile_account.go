@@ -113,7 +113,7 @@ Name, account, --money-in, --basis, --zone and --begins are for ever, since deci
 older than the first file of the bank, what was posted before that day is one item, the balance brought forward. The rest can be set later.
 
   khata reconcile account create main --account assets:bank:main --identifier DE89370400440532013000 --zone Europe/Berlin --begins 2026-01-01`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if account == "" {
 				return usagef("--account is required: the account of the books that mirrors it, such as assets:bank:main")
@@ -157,7 +157,7 @@ keeps by which one it went.
 
   khata reconcile account set main --tolerance 0.05 --days-after 5
   khata reconcile account set main --confirm opening,reference,batch,text       these need no person; --confirm none has a person look at each`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.ContainsFunc(settingNames, cmd.Flags().Changed) {
 				return usagef("nothing to set: give one of --%s", strings.Join(settingNames, ", --"))
@@ -209,7 +209,7 @@ func (a *app) bankAccountShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a bank account, and what is set of it",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReconciliation(func(r *client.Reconciliation) error {
 				b, err := r.BankAccount(cmd.Context(), args[0])

@@ -121,6 +121,12 @@ func (f *confirmFlags) spec() (spec client.ConfirmSpec, err error) {
 		return spec, usagef("give --group, or --line and --entry: khata reconcile show --suggestions shows groups, --results lines and entries")
 	case f.group != 0 && items:
 		return spec, usagef("give either --group, or --line and --entry")
+	case len(f.lines) == 1 && len(f.entries) == 0:
+		return spec, usagef("give an --entry, too, that is the same movement as line %s, or another --line that it cancels out with; "+
+			"one that has no counterpart: khata reconcile ignore", f.lines[0])
+	case len(f.entries) == 1 && len(f.lines) == 0:
+		return spec, usagef("give a --line, too, that is the same movement as entry %s, or another --entry that it cancels out with; "+
+			"one that has no counterpart: khata reconcile ignore", f.entries[0])
 	case f.group < 0:
 		return spec, usagef("--group %d: want the number of a group: khata reconcile show --suggestions shows them", f.group)
 	case f.group == 0 && f.run != 0:
@@ -225,7 +231,7 @@ func (a *app) reconcileUnmatchCommand() *cobra.Command {
 		Long: `Take a match back, or that an item is ignored: its lines and entries are open again, and no later run confirms the same again without a person.
 The decision stays on record, with who took it back and why. If its difference was posted, that entry is open, too; with --reverse-difference the
 transfer is reversed, and the two entries are matched with each other.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("DECISION"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := needBankAccount(spec.BankAccount); err != nil {
 				return err
@@ -258,7 +264,7 @@ func (a *app) reconcileApproveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve DECISION --bank-account A --account ACCOUNT",
 		Short: "Post the difference of a match to an account; however often, it is posted once",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("DECISION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needBankAccount(bankAccount); err != nil {
 				return err

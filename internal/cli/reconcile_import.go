@@ -21,7 +21,7 @@ all, the same file again does nothing, and files that overlap add what is new. G
 
 A file that does not add up, is of another account, or leaves a gap is refused with the two numbers that differ; the exit code is 1, and the files
 after it are not tried. --dry-run finds that out, and imports nothing; it looks at each file as if it were the only one.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeastOneArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if spec.ProfileVersion != 0 && spec.Profile == "" {
 				return usagef("--profile-version goes with --profile")
@@ -69,7 +69,7 @@ func (a *app) importBankFile(cmd *cobra.Command, r *client.Reconciliation, path 
 	imported, err := r.ImportBankFile(cmd.Context(), spec, in)
 	var refused *client.BankFileRefusal
 	if errors.As(err, &refused) {
-		return &refusedFile{path, refused, ", and nothing of it was imported"}
+		return &refusedFile{path, withFlags(refused, spec.BankAccount), ", and nothing of it was imported"}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -88,6 +88,22 @@ func (a *app) importBankFile(cmd *cobra.Command, r *client.Reconciliation, path 
 		}
 	}
 	return nil
+}
+
+// withFlags says how a file gets the profile that it lacks; the server names the fields of the API.
+func withFlags(refused *client.BankFileRefusal, bankAccount string) *client.BankFileRefusal {
+	const needs = "CSV needs a profile"
+	what, _, found := strings.Cut(refused.Detail, needs)
+	if !found {
+		return refused
+	}
+	flags := *refused
+	flags.Detail = what + needs + ": give --bank-account, if that has one, or --profile; khata reconcile profile list shows them"
+	if bankAccount != "" {
+		flags.Detail = what + needs + ": give --profile, or set one with khata reconcile account set " + bankAccount +
+			" --profile; khata reconcile profile list shows them"
+	}
+	return &flags
 }
 
 // refusedFile is that a file was refused.
@@ -206,7 +222,7 @@ func (a *app) reconcileFilesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "files [NUMBER] --bank-account A",
 		Short: "List the files that were imported, the newest first; or show one of them",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  atMostOneArg("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := needBankAccount(bankAccount); err != nil {
 				return err

@@ -169,7 +169,7 @@ func (a *app) reconcileRepeatCommand() *cobra.Command {
 		Short: "Do a run again, of the same state and by the same settings, and tell what comes out otherwise",
 		Long: `Do a run again, of the same state and by the same settings, and keep nothing. The same comes out, unless somebody has changed what never
 changes, or another version of Khata matches otherwise: then it is told, and the exit code is 1.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needBankAccount(bankAccount); err != nil {
 				return err

@@ -80,13 +80,13 @@ profile does not fit it.
 
   khata reconcile preview january.csv --profile-file profile.json
   khata reconcile preview january.sta`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lines < 1 {
 				return usagef("--lines %d: want how many lines are shown, 1 or more", lines)
 			}
 			if format != "" && !slices.Contains(fileFormats, bankfile.Format(format)) {
-				return usagef("--format %q: want one of %v", format, fileFormats)
+				return usagef("--format %q: want one of %s", format, listed(fileFormats))
 			}
 			_, p, err := profile.read(cmd.Context(), a)
 			if err != nil {
@@ -109,6 +109,15 @@ profile does not fit it.
 // fileFormats are those of files that are read.
 var fileFormats = []bankfile.Format{
 	bankfile.FormatCSV, bankfile.FormatCamt053, bankfile.FormatMT940, bankfile.FormatBAI2, bankfile.FormatOFX, bankfile.FormatStripe, bankfile.FormatZip,
+}
+
+// listed is a list of what is allowed, for people.
+func listed[T ~string](list []T) string {
+	texts := make([]string, len(list))
+	for i, text := range list {
+		texts[i] = string(text)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // readBankFile reads a file of which there are to be several passes.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -25,7 +26,7 @@ first: khata reconcile preview FILE --profile-file FILE.json.
 
   {"name": "city", "header": true, "delimiter": ";", "decimal_mark": ",", "date_formats": ["DD.MM.YYYY"], "currency": "EUR",
    "columns": {"booking_date": "Date", "amount": "Amount", "reference": "Reference", "description": ["Text"], "balance": "Balance"}}`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("FILE.json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, _, err := a.readProfile(args[0])
 			if err != nil {
@@ -55,7 +56,11 @@ func (a *app) readProfile(path string) (string, *bankfile.Profile, error) {
 		return "", nil, usageError{err}
 	}
 	profile, err := bankfile.ParseProfile(text)
-	if err != nil {
+	var notJSON *bankfile.NotJSON
+	switch {
+	case errors.As(err, &notJSON):
+		return "", nil, usagef("%s %w", path, err)
+	case err != nil:
 		return "", nil, usagef("%s is no profile: %w", path, err)
 	}
 	return string(text), profile, nil
@@ -89,7 +94,7 @@ func (a *app) bankProfileShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a profile, as JSON that profile save takes",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if version < 0 {
 				return usagef("--version %d: want the number of a version, or 0 for the last", version)

@@ -112,7 +112,7 @@ func (a *app) reconcileDriftCommand() *cobra.Command {
 and the file need not add up: that is what is looked at. In --account, {account} stands for the number that the file has.
 
   khata reconcile drift transactions.csv --profile-file core.json --account 'customer:{account}' --zone Europe/Prague --file drift.xlsx`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch err := profile.check(); {
 			case err != nil:

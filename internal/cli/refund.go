@@ -25,7 +25,7 @@ refund is refused, so that of two people who look at the same payment one refund
 
   khata refund order-77 --id order-77-refund-1 --amount 120.00 --expected-refunded 0 --reason goods_not_received
   khata refund order-77 --id order-77-refund-2 --all --expected-refunded 120.00 --reason other --description "he asked nicely"`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("ORIGINAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := f.spec()
 			if err != nil {
@@ -68,7 +68,7 @@ func (a *app) reverseCommand() *cobra.Command {
 once, and not if anything of it has been refunded.
 
   khata reverse payroll-11 --id payroll-11-reversal --description "posted in the wrong month"`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("ORIGINAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := f.spec()
 			if err != nil {

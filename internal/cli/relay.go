@@ -163,7 +163,7 @@ func (a *app) parkedSkipCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skip EVENT… --reason TEXT --dsn DSN | --data-dir DIR",
 		Short: "Give them up: they are never published, and what waits behind them is",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  atLeastOneArg("EVENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return usagef("--reason is required: it is kept")

@@ -164,7 +164,7 @@ func TestRelay_Usage(t *testing.T) {
 		"relay nonsense":                         "unknown command",
 		"relay status":                           "give either --dsn or --data-dir",
 		"relay parked":                           "give either --dsn or --data-dir",
-		"relay parked skip --dsn x":              "requires at least 1 arg",
+		"relay parked skip --dsn x":              "give at least one",
 		"relay parked skip an-id --dsn x":        "--reason is required",
 		"relay rewind --dsn x":                   "give either --since or --to-beginning",
 		"relay rewind --dsn x --since yesterday": `--since "yesterday" is not a time such as`,

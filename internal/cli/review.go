@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/khata-ledger/khata/internal/devpg"
 	"github.com/khata-ledger/khata/internal/server"
 )
 
@@ -21,9 +22,18 @@ func (d *database) flags(cmd *cobra.Command) {
 	exclude(cmd, "data-dir", "dsn")
 }
 
+// eitherDatabase says which flag is missing, and the directory that khata up has where it is not told another.
+func eitherDatabase() error {
+	dir, err := devpg.DefaultDir()
+	if err != nil {
+		return usagef("give either --dsn or --data-dir")
+	}
+	return usagef("give either --dsn or --data-dir: that of khata up is %s, unless it was given another", dir)
+}
+
 func (d *database) open(ctx context.Context, do func(dsn string) error) (err error) {
 	if (d.dsn == "") == (d.dir == "") {
-		return usagef("give either --dsn or --data-dir")
+		return eitherDatabase()
 	}
 	if d.dir == "" {
 		return do(d.dsn)
@@ -93,7 +103,7 @@ func (a *app) reviewResolveCommand() *cobra.Command {
   --as declined     it was declined: the refusal is recorded
   --as released     nothing was charged, and nothing will be: cancel the charge at the gateway first. The key is free again
   --as given-back   of a payment in step give_back: the charge was given back by hand`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if as == "" || reason == "" {
 				return usagef("--as and --reason are required")

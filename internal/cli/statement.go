@@ -39,7 +39,7 @@ func (a *app) statementIssueCommand() *cobra.Command {
 		Short: "Issue the statement of an account; to do it again gives the same one",
 		Long: `Issue the statement of an account for a period that is over. Whoever asks for the same again gets the same statement. The statements of an
 account, by one basis, are a chain: leave --from out, and the next one begins where the last one ended.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			spec := client.StatementSpec{Account: ledger.AccountID(args[0])}
 			if spec.Period, spec.Basis, err = f.read(); err != nil {
@@ -124,7 +124,7 @@ func (a *app) statementShowCommand() *cobra.Command {
 		Short: "Show a statement as it was issued",
 		Long: `Show a statement as it was issued. With --format json it is in the very bytes, whose SHA-256 is the hash of the statement; that they are
 has been checked. Which statement it is, and its hash, is said on standard error.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := statementNumber(args[0])
 			if err != nil {
@@ -206,7 +206,7 @@ func (a *app) statementChangesCommand() *cobra.Command {
 		Short: "Show what was recorded of a statement's period after it was issued",
 		Long: `Show what was recorded of a statement's period, or with an earlier time, after it was issued, and in which later statement of the account it
 is among the late items. The check holds the statement and these together against the balance as it is now.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number, err := statementNumber(args[0])
 			if err != nil {

@@ -66,17 +66,17 @@ func (a *app) supportFindCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "find [TEXT]",
 		Short: "Find transfers by what somebody has in hand",
-		Long: `Find transfers. TEXT is the id of a transfer, the number of a payment (TXN-...), an idempotency key, the key of a form for a refund, or a reference or a
-phone number that stands in the metadata, written just so; it need not be said which.
+		Long: `Find transfers. TEXT is the id of a transfer, the number of a payment (TXN-...), what a text message calls a refund (refund:...), an idempotency key, the key
+of a form for a refund, or a reference or a phone number that stands in the metadata, written just so; it need not be said which.
 
 An id, a number, and a key with its --user, are found at once. Everything else is looked for back in time: among the entries of --account, or among all
-transfers between --since and --until, 31 days at most. The last line says how far back it was, and how to go on.
+transfers from --since to --until, which is now unless you say so, 31 days at most. The last line says how far back it was, and how to go on.
 
   khata support find TXN-MZXW6YTBOI2DGNBVGY3TQOJQGE
   khata support find 5b1f0c0e-key --user user:shimul
   khata support find --account wallet:shimul --amount 500
   khata support find 01711000000 --since 2026-11-29T00:00:00+06:00 --until 2026-11-30T00:00:00+06:00`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOneArg("TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Account = ledger.AccountID(account)
 			q.Text = strings.Join(args, "")
@@ -106,15 +106,19 @@ transfers between --since and --until, 31 days at most. The last line says how f
 				if err := list.end(); err != nil {
 					return err
 				}
-				return a.print(end, end.text())
+				// The rest was not even looked for.
+				if end.named = end.found == 0 && q.Account == "" && q.Since.IsZero(); end.named && q.User == "" {
+					end.hint = "if " + q.Text + " is an idempotency key, say whose: --user user:NAME"
+				}
+				return a.print(end, plainText(end.text()))
 			})
 		},
 	}
-	cmd.Flags().StringVar(&q.User, "user", "", "whose idempotency key TEXT is, such as user:shimul")
+	cmd.Flags().StringVar(&q.User, "user", "", "whose idempotency key TEXT is, such as user:shimul, or shimul for short")
 	cmd.Flags().StringVar(&account, "account", "", "only among the entries of this account")
 	cmd.Flags().StringVar(&amount, "amount", "", "only those with an entry of this amount")
 	cmd.Flags().StringVar(&since, "since", "", "only those posted at or after a time, RFC 3339")
-	cmd.Flags().StringVar(&until, "until", "", "only those posted before a time, RFC 3339")
+	cmd.Flags().StringVar(&until, "until", "", "only those posted before a time, RFC 3339 (default: now)")
 	cmd.Flags().IntVar(&limit, "limit", limit, "stop after so many")
 	cmd.Flags().StringVar(&q.Page, "page", "", "go on where the last line of an earlier answer says")
 	for _, flag := range []string{"user", "account", "amount", "since", "until", "limit", "page"} {
@@ -165,7 +169,7 @@ func (a *app) supportStoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "story TRANSFER",
 		Short: "Tell what is known of a transfer and its refunds, on one timeline",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("TRANSFER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSupport(map[string]string{"transfer_id": "TRANSFER"}, func(s *client.Support) error {
 				story, err := s.Story(cmd.Context(), ledger.TransferID(args[0]))
@@ -193,6 +197,7 @@ func storyText(s client.Story, details bool) string {
 		}
 		out.WriteString("\n")
 	}
+	out.WriteString(warningText(s.Warnings))
 	rows := newColumns("", "", "", "", "")
 	for _, i := range s.Items {
 		of := ""
@@ -209,10 +214,19 @@ func storyText(s client.Story, details bool) string {
 	}
 	out.WriteString(rows.text("  "))
 	if len(s.Cut) > 0 {
-		fmt.Fprintf(&out, "there is more than fits, of: %s\n", strings.Join(s.Cut, ", "))
+		fmt.Fprintf(&out, "there is more than fits: only the last ones are told, of: %s\n", strings.Join(s.Cut, ", "))
 	}
 	for _, m := range s.Missing {
 		fmt.Fprintf(&out, "%s could not be asked, so there may be gaps: %s\n", m.Source, plainText(m.Why))
+	}
+	return out.String()
+}
+
+// warningText are warnings, each on a line.
+func warningText(warnings []string) string {
+	var out strings.Builder
+	for _, w := range warnings {
+		out.WriteString("  warning: " + plainText(w) + "\n")
 	}
 	return out.String()
 }

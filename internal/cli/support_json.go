@@ -14,7 +14,11 @@ type foundJSON struct {
 
 // foundEndJSON is what is said after all that was found.
 type foundEndJSON struct {
-	found         int
+	found int
+	// named is whether only ids, numbers and keys were looked up, and hint what else could help.
+	named bool
+	hint  string
+
 	Looked        int    `json:"looked"`
 	LookedBackTo  string `json:"looked_back_to,omitempty"`
 	NextPageToken string `json:"next_page_token,omitempty"`
@@ -24,6 +28,12 @@ func (e foundEndJSON) text() string {
 	text := fmt.Sprintf("found %d", e.found)
 	if e.Looked > 0 {
 		text += fmt.Sprintf(", looked at %d, back to %s", e.Looked, e.LookedBackTo)
+	}
+	if e.named {
+		text += ": only ids, numbers and keys were looked up; for a reference, a phone number or an amount give --account, or --since"
+	}
+	if e.hint != "" {
+		text += "; " + e.hint
 	}
 	if e.NextPageToken != "" {
 		text += "; to go on: --page " + e.NextPageToken
@@ -39,6 +49,7 @@ type storyJSON struct {
 	Items      []storyItemJSON     `json:"items"`
 	Cut        []string            `json:"cut,omitempty"`
 	Missing    []missingSourceJSON `json:"missing,omitempty"`
+	Warnings   []string            `json:"warnings,omitempty"`
 }
 
 type storyItemJSON struct {
@@ -61,7 +72,10 @@ type missingSourceJSON struct {
 }
 
 func (a *app) toStoryJSON(s client.Story) storyJSON {
-	out := storyJSON{Ledger: string(s.Ledger), TransferID: string(s.TransferID), Items: []storyItemJSON{}, Cut: s.Cut, Missing: toMissingJSON(s.Missing)}
+	out := storyJSON{
+		Ledger: string(s.Ledger), TransferID: string(s.TransferID), Items: []storyItemJSON{}, Cut: s.Cut, Missing: toMissingJSON(s.Missing),
+		Warnings: s.Warnings,
+	}
 	if s.Transfer != nil {
 		t := a.toTransferJSON(s.Transfer, s.Progress)
 		out.Transfer = &t
@@ -145,6 +159,9 @@ type refundRequestJSON struct {
 	RefusalMessage   string              `json:"refusal_message,omitempty"`
 	SettledAt        string              `json:"settled_at,omitempty"`
 	Replayed         *bool               `json:"replayed,omitempty"`
+	Warnings         []string            `json:"warnings,omitempty"`
+	Transfer         *transferJSON       `json:"transfer,omitempty"`
+	Obstacle         string              `json:"obstacle,omitempty"`
 }
 
 type refundDecisionJSON struct {
@@ -154,13 +171,17 @@ type refundDecisionJSON struct {
 	Note      string `json:"note,omitempty"`
 }
 
-func toRefundRequestJSON(r client.RefundRequest, replayed *bool) refundRequestJSON {
+func (a *app) toRefundRequestJSON(r client.RefundRequest, replayed *bool) refundRequestJSON {
 	out := refundRequestJSON{
 		Ledger: string(r.Ledger), Number: r.Number, Key: r.Key, TransferID: string(r.TransferID), Amount: written(r.Amount), Currency: string(r.Currency),
 		ExpectedRefunded: written(r.ExpectedRefunded), Reason: string(r.Reason), Note: r.Note, Ticket: r.Ticket, Maker: r.Maker, MadeAt: formatTime(r.MadeAt),
 		ExpiresAt: formatTime(r.ExpiresAt), Approval: string(r.Approval), LimitVersion: r.LimitVersion, SHA256: r.SHA256, State: string(r.State),
 		RefundTransferID: string(r.RefundID), Refusal: string(r.Refusal), RefusalMessage: r.Message, SettledAt: formatOptionalTime(r.SettledAt),
-		Replayed: replayed,
+		Replayed: replayed, Warnings: r.Warnings, Obstacle: r.Obstacle,
+	}
+	if r.Transfer != nil {
+		t := a.toTransferJSON(r.Transfer, r.Progress)
+		out.Transfer = &t
 	}
 	if d := r.Decision; d != nil {
 		out.Decision = &refundDecisionJSON{string(d.Verdict), d.By, formatTime(d.At), d.Note}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,7 @@ drawn at random, the same command is the same request, whatever has become of it
 
 The exit code is 0 if it is posted or waits, 3 if the books refuse it, 4 if somebody else's request waits or the key is taken, 1 if it was rejected, withdrawn or has
 expired.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("TRANSFER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.reason == "" {
 				return usagef("--reason is required: one of %s", refundReasonNames())
@@ -54,7 +55,7 @@ expired.`,
 				if err != nil {
 					return err
 				}
-				if err := a.print(toRefundRequestJSON(r, &replayed), refundRequestLine(r, &replayed)); err != nil {
+				if err := a.print(a.toRefundRequestJSON(r, &replayed), refundRequestLine(r, &replayed)); err != nil {
 					return err
 				}
 				switch r.State {
@@ -107,7 +108,12 @@ func (f *supportRefundFlags) request(ctx context.Context, s *client.Support, id 
 	if r, replayed, err = s.RequestRefund(ctx, spec); err == nil {
 		return r, replayed, nil
 	}
+	var taken *ledger.Error
 	switch code := ledger.CodeOf(err); {
+	case code == ledger.CodeAlreadyExists && f.key != "" && errors.As(err, &taken): // There is no form that somebody would make anew.
+		other := *taken
+		other.Message = strings.Replace(other.Message, "take another key", "take another --key", 1)
+		err = &other
 	case code.Open() && f.key == "": // The form that would come next has another key, and would be another request.
 		err = fmt.Errorf("%w (the same request again is: --key %s)", err, spec.Key)
 	case code == ledger.CodeRefundedChanged:
@@ -147,11 +153,15 @@ func (f *supportRefundFlags) fill(spec *client.RefundSpec, form client.RefundFor
 			}
 		}
 	}
-	if f.amount == "" {
+	switch {
+	case f.amount == "":
 		spec.Amount = form.Refundable
 		if f.expected == "" {
 			spec.ExpectedRefunded = form.Refunded
 		}
+	case f.expected == "" && form.Refunded.IsPositive(): // Twice the same command may be meant once.
+		return refusedError{ledger.Errorf(ledger.CodeRefundedChanged, "%s %s was refunded before: if you mean another %s, add --expected-refunded %s",
+			written(form.Refunded), form.Currency, written(spec.Amount), written(form.Refunded))}
 	}
 	return nil
 }
@@ -167,7 +177,7 @@ request as you have seen it: khata support show NUMBER shows it. There is one de
 
   khata support decide 12 --approve --hash 5f2c...
   khata support decide 12 --reject --hash 5f2c... --reason "these were two tickets"`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			no, err := requestNumber(args[0])
 			if err != nil {
@@ -197,7 +207,7 @@ request as you have seen it: khata support show NUMBER shows it. There is one de
 				if err != nil {
 					return err
 				}
-				if err := a.print(toRefundRequestJSON(r, &replayed), refundRequestLine(r, &replayed)); err != nil {
+				if err := a.print(a.toRefundRequestJSON(r, &replayed), refundRequestLine(r, &replayed)); err != nil {
 					return err
 				}
 				if r.State == client.RefundRefused {
@@ -257,7 +267,7 @@ func (a *app) supportRefundsCommand() *cobra.Command {
 					if r.Decision != nil {
 						decider = r.Decision.By
 					}
-					if err := list.add(toRefundRequestJSON(r, nil), strconv.FormatInt(r.Number, 10), string(r.State), written(r.Amount), string(r.Currency),
+					if err := list.add(a.toRefundRequestJSON(r, nil), strconv.FormatInt(r.Number, 10), string(r.State), written(r.Amount), string(r.Currency),
 						string(r.TransferID), string(r.Reason), formatTime(r.MadeAt), r.Maker, string(r.Approval), decider, short(r.Ticket, 30)); err != nil {
 						return err
 					}
@@ -282,7 +292,7 @@ func (a *app) supportShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NUMBER",
 		Short: "Show a request for a refund: all that is in it, what has become of it, and how to decide",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			no, err := requestNumber(args[0])
 			if err != nil {
@@ -293,7 +303,7 @@ func (a *app) supportShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(toRefundRequestJSON(r, nil), refundRequestText(r))
+				return a.print(a.toRefundRequestJSON(r, nil), refundRequestText(r))
 			})
 		},
 	}
@@ -309,7 +319,7 @@ func (a *app) supportLimitCommand() *cobra.Command {
 Zero is that every refund needs another person, as it is where no limit was ever set.
 
   khata support limit set BDT --single 500 --daily 2000 --reason "as agreed with finance"`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("CURRENCY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case single == "":
@@ -346,7 +356,7 @@ Zero is that every refund needs another person, as it is where no limit was ever
 	list := &cobra.Command{
 		Use:   "list [CURRENCY]",
 		Short: "List the limits in force, or the versions of one",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  atMostOneArg("CURRENCY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSupport(map[string]string{"currency": "CURRENCY"}, func(s *client.Support) error {
 				limits, err := s.RefundLimits(cmd.Context(), ledger.CurrencyCode(strings.Join(args, "")))
@@ -408,7 +418,7 @@ func refundRequestHead(r client.RefundRequest) string {
 	return text
 }
 
-// refundRequestLine is a request on a line, and below it what is to be done.
+// refundRequestLine is a request on a line, and below it what is to be known and done.
 func refundRequestLine(r client.RefundRequest, replayed *bool) string {
 	text := refundRequestHead(r)
 	if replayed != nil && *replayed {
@@ -418,7 +428,7 @@ func refundRequestLine(r client.RefundRequest, replayed *bool) string {
 		text += fmt.Sprintf("\n  it %s\n  until %s another person can look at it, and decide: khata support show %d", approvalText(r.Approval), formatTime(r.ExpiresAt),
 			r.Number)
 	}
-	return text
+	return strings.TrimRight(text+"\n"+warningText(r.Warnings), "\n")
 }
 
 // refundRequestText is all of a request.
@@ -429,7 +439,16 @@ func refundRequestText(r client.RefundRequest) string {
 			lines = append(lines, "  "+name+": "+plainText(value))
 		}
 	}
-	add("refunded before", written(r.ExpectedRefunded)+" "+string(r.Currency))
+	if t := r.Transfer; t != nil {
+		payers, payees := sidesOf(t)
+		add("from", payers)
+		add("to", payees)
+		if r.Progress != nil {
+			add("refunded by now", written(r.Progress.Refunded)+" "+string(r.Currency))
+			add("left to refund", written(r.Progress.Refundable)+" "+string(r.Currency))
+		}
+	}
+	add("refunded before it was asked for", written(r.ExpectedRefunded)+" "+string(r.Currency))
 	add("note", r.Note)
 	add("ticket", r.Ticket)
 	add("made", formatTime(r.MadeAt))
@@ -445,9 +464,38 @@ func refundRequestText(r client.RefundRequest) string {
 	}
 	add("settled", formatOptionalTime(r.SettledAt))
 	add("hash", r.SHA256)
+	lines = append(lines, strings.Split(strings.TrimRight(warningText(r.Warnings), "\n"), "\n")...)
+	if r.Obstacle != "" {
+		lines = append(lines, "  "+plainText(r.Obstacle))
+	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	if r.State == client.RefundWaiting {
 		lines = append(lines, fmt.Sprintf("  until %s another person than %s can decide: khata support decide %d --approve --hash %s", formatTime(r.ExpiresAt), r.Maker,
 			r.Number, r.SHA256))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// maxSides is how many accounts of one side of a transfer are named.
+const maxSides = 5
+
+// sidesOf names who pays and who is paid.
+func sidesOf(t *ledger.Transfer) (payers, payees string) {
+	var sides [2][]string
+	for _, e := range t.Entries {
+		side := 0
+		if e.Direction == ledger.Credit {
+			side = 1
+		}
+		if id := string(e.Account); !slices.Contains(sides[side], id) {
+			sides[side] = append(sides[side], id)
+		}
+	}
+	name := func(ids []string) string {
+		if len(ids) > maxSides {
+			return strings.Join(ids[:maxSides], ", ") + " and others"
+		}
+		return strings.Join(ids, ", ")
+	}
+	return name(sides[0]), name(sides[1])
 }

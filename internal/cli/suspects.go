@@ -62,7 +62,7 @@ func (a *app) suspectsListCommand() *cobra.Command {
 				n := 0
 				for s, err := range c.Suspects().List(cmd.Context(), filter) {
 					if err != nil {
-						return err
+						return nameFlags(err, map[string]string{"at_least": "--at-least", "states": "--state", "account": "--account", "since": "--since", "until": "--until"})
 					}
 					if err := a.print(toSuspectJSON(s, nil), suspectText(s, nil, false)); err != nil {
 						return err
@@ -70,6 +70,9 @@ func (a *app) suspectsListCommand() *cobra.Command {
 					if n++; n == limit {
 						break
 					}
+				}
+				if n == 0 {
+					a.none()
 				}
 				return nil
 			})
@@ -100,7 +103,7 @@ func (a *app) suspectsShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NUMBER",
 		Short: "Show a group: its transfers, what has become of them, and what people have said",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			no, err := suspectNumber(args[0])
 			if err != nil {
@@ -125,7 +128,7 @@ func (a *app) suspectsDismissCommand() *cobra.Command {
 		Short: "Say that a group is no double charge; to do it again is no error",
 		Long: `Say that a group is no double charge. --members is how many transfers it had when you looked at it: if there is another one by now, nothing is
 dismissed. If another one joins later, the group is a suspect again.`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			no, err := suspectNumber(args[0])
 			switch {
@@ -157,7 +160,7 @@ func (a *app) suspectsUndismissCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undismiss NUMBER --reason REASON",
 		Short: "Take a dismissal back; to do it again is no error",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("NUMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			no, err := suspectNumber(args[0])
 			switch {

@@ -85,7 +85,7 @@ revoke the old one when nobody uses it any more. Servers know within five second
 	}, &cobra.Command{
 		Use:   "revoke ID",
 		Short: "End a token for ever; the id stands in the list, and in the token between the underscores",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return with(cmd.Context(), func(r *auth.Register) error {
 				name, at, err := r.Revoke(cmd.Context(), args[0])

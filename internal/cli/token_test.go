@@ -171,7 +171,7 @@ func TestToken_ListAndRevoke(t *testing.T) {
 	}
 	for line, said := range map[string]string{
 		"revoke nobody":                                            "khata token list",
-		"revoke":                                                   "arg",
+		"revoke":                                                   "give the ID",
 		"create --ledger main --role poster":                       "--name",
 		"create --name x":                                          "--role",
 		"create --name x --role poster":                            "together",

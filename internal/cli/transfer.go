@@ -158,7 +158,7 @@ func (a *app) transferGetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ID",
 		Short: "Show the record of a transfer, and what has become of it",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactArgs("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(func(c *client.Client) error {
 				t, progress, err := c.TransferWithProgress(cmd.Context(), ledger.TransferID(args[0]))

@@ -34,7 +34,7 @@ it by then is a difference.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if (dsn == "") == (dir == "") {
-				return usagef("give either --dsn or --data-dir")
+				return eitherDatabase()
 			}
 			if dir != "" {
 				var release func(context.Context) error

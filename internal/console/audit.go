@@ -62,7 +62,7 @@ func (v *visit) audit() error {
 		{Name: "actor", Label: "Who", Help: "a name, written just so", Kind: "text", Value: q.get("actor")},
 		{Name: "action", Label: "What", Help: "such as refund.approve", Kind: "text", Value: q.get("action"), Suggestions: auditActions},
 		{Name: "kind", Label: "To what", Help: "its kind; empty with an id: a transfer", Kind: "text", Value: q.get("kind"), Suggestions: auditKinds},
-		{Name: "object", Label: "Its id", Help: "such as that of a transfer", Kind: "text", Value: q.get("object")},
+		{Name: "object", Label: "Its id", Help: "such as that of a transfer, or the number of a payment", Kind: "text", Value: q.get("object")},
 		{Name: "from", Label: "From, inclusive", Help: "a day, such as 2026-01-01", Kind: "text", Value: q.get("from")},
 		{Name: "to", Label: "To, exclusive", Help: "the next day: 2026-01-02", Kind: "text", Value: q.get("to")},
 	}}}
@@ -111,8 +111,16 @@ func (v *visit) fillAudit(main *auditMain, q values) error {
 	if err != nil {
 		return err
 	}
+	objects := make([]support.Object, len(found.Events))
 	for i := range found.Events {
-		main.Rows = append(main.Rows, v.auditRow(&found.Events[i]))
+		objects[i] = found.Events[i].Object
+	}
+	known, err := v.config.Desk.Audit().Known(v.r.Context(), v.ledger, objects)
+	if err != nil {
+		return err
+	}
+	for i := range found.Events {
+		main.Rows = append(main.Rows, v.auditRow(&found.Events[i], known))
 	}
 	if found.Next != nil {
 		next := onlyOf(q, auditFields...)
@@ -123,7 +131,8 @@ func (v *visit) fillAudit(main *auditMain, q values) error {
 	return nil
 }
 
-func (v *visit) auditRow(e *support.Recorded) auditRow {
+// auditRow shows an event. What was looked for in vain is in the audit, too, and there is no way to it.
+func (v *visit) auditRow(e *support.Recorded, known map[support.Object]bool) auditRow {
 	row := auditRow{
 		Number: e.Number, At: v.instant(e.At), Actor: e.Actor.Name, Address: e.Actor.Address, Action: e.Action, Kind: e.Object.Kind, Object: e.Object.ID,
 		Outcome: string(e.Outcome), Refused: e.Outcome == support.Refused,
@@ -131,7 +140,11 @@ func (v *visit) auditRow(e *support.Recorded) auditRow {
 	switch {
 	case e.Object.ID == "":
 	case e.Object.Kind == support.ObjectTransfer:
-		row.Object, row.ObjectPath = shownID(ledger.TransferID(e.Object.ID)), v.storyPath(ledger.TransferID(e.Object.ID))
+		row.Object = shownID(ledger.TransferID(e.Object.ID))
+		if known[e.Object] {
+			row.ObjectPath = v.storyPath(ledger.TransferID(e.Object.ID))
+		}
+	case !known[e.Object]:
 	case e.Object.Kind == "refund":
 		row.ObjectPath = v.path("refunds/"+url.PathEscape(e.Object.ID), nil)
 	case e.Object.Kind == "suspect" && v.served(suspectsRoute):

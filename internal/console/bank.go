@@ -52,7 +52,7 @@ func (v *visit) bank() (bank, error) {
 		return bank{}, errNotFound
 	}
 	a, err := v.config.Reconciler.BankAccount(v.r.Context(), v.ledger, v.r.PathValue("bank"))
-	if ledger.CodeOf(err) == ledger.CodeInvalidArgument {
+	if isAbsent(err) {
 		return bank{}, errorPage{
 			Status: http.StatusNotFound, Title: "There is no such bank account", Text: "Ledger " + string(v.ledger) + " has none of that name.",
 		}
@@ -69,9 +69,15 @@ func (v *visit) number(name string) (int64, error) {
 	return n, nil
 }
 
+// isAbsent reports whether an error says that what an address names is not there, or cannot be.
+func isAbsent(err error) bool {
+	code := ledger.CodeOf(err)
+	return code == ledger.CodeNotFound || code == ledger.CodeInvalidArgument
+}
+
 // absent makes a page of an error about something that there is not, named in an address.
 func absent(err error, what string) error {
-	if ledger.CodeOf(err) == ledger.CodeInvalidArgument {
+	if isAbsent(err) {
 		return errorPage{Status: http.StatusNotFound, Title: "There is no such " + what, Text: ledgerMessage(err)}
 	}
 	return err
@@ -166,7 +172,7 @@ func ofForm(err error, fields map[ledger.Code]string) error {
 	if field, ok := fields[known.Code]; ok {
 		return ledger.Invalid(field, "%s", known.Message)
 	}
-	if known.Code != ledger.CodeInvalidArgument {
+	if known.Code != ledger.CodeInvalidArgument && known.Code != ledger.CodeNotFound {
 		return err
 	}
 	same := *known

@@ -152,8 +152,8 @@ func (v *visit) importFile() error {
 	switch {
 	case errors.As(err, &refused):
 		return v.showRefused(b, refused)
-	case ledger.CodeOf(err) == ledger.CodeInvalidArgument:
-		return v.showBank(http.StatusBadRequest, b, func(main *bankMain, err error) bool { return main.Upload.blame(err) }, err)
+	case isAbsent(err): // The form names a profile that is not there, or there is something else wrong with it.
+		return v.showBank(statusOf(ledger.CodeOf(err)), b, func(main *bankMain, err error) bool { return main.Upload.blame(err) }, err)
 	case err != nil:
 		return err
 	case dry:

@@ -35,11 +35,14 @@ type bankMain struct {
 	// Next is what to do next.
 	Next []nextStep
 	// Balances lead from the books to the bank; none if they were not waited for.
-	Balances     []balanceRow
-	BalancesOf   string
-	Statement    string
-	Run          *runRow
-	Outcomes     []outcomeRow
+	Balances   []balanceRow
+	BalancesOf string
+	Statement  string
+	Run        *runRow
+	Outcomes   []outcomeRow
+	// Since is how many items were decided since the run, and LeftOut whether they are left out of what it left open.
+	Since        int
+	LeftOut      bool
 	Match        string
 	Request      string
 	Upload       *form
@@ -216,8 +219,16 @@ func (v *visit) fillRuns(main *bankMain, q values) error {
 	if err != nil || last == nil {
 		return err
 	}
-	row := v.runRow(main.bank, last)
-	main.Run, main.Outcomes = &row, v.outcomeRows(main.bank, last)
+	since, err := v.decidedSince(main.bank, last)
+	if err != nil {
+		return err
+	}
+	now, counted, err := v.openNow(main.bank, last, since)
+	if err != nil {
+		return err
+	}
+	row := v.runRow(main.bank, now)
+	main.Run, main.Outcomes, main.Since, main.LeftOut = &row, v.outcomeRows(main.bank, now), len(since), counted
 	return nil
 }
 
@@ -272,6 +283,9 @@ func (v *visit) nextSteps(main *bankMain) []nextStep {
 	var steps []nextStep
 	if main.Files[0].ImportedAt.After(main.Run.RunAt) && main.Files[0].Added() > 0 {
 		steps = append(steps, nextStep{Text: "Match now: files were imported since the last run."})
+	}
+	if main.Since > 0 {
+		steps = append(steps, nextStep{Text: "Match again: " + plural(main.Since, "item was", "items were") + " decided since the last run."})
 	}
 	if s.Suggestions > 0 {
 		steps = append(steps, nextStep{"Decide about", plural(int(s.Suggestions), "suggestion", "suggestions"), v.bankPath(b, "work", nil)})

@@ -23,6 +23,8 @@ type bankReportMain struct {
 	Title, About string
 	Form         *form
 	Sheet        *sheetView
+	// Empty says why there is nothing to show yet, and EmptyPath leads to what is to be done first.
+	Empty, EmptyPath string
 	// Same is the address of this very sheet, whatever is imported, posted or decided later; "" where the page has it already.
 	Same string
 	Kept bool
@@ -35,6 +37,8 @@ type bankReport struct {
 	form  func(b bank, q values) (*form, error)
 	write func(b bank, q values) (func(context.Context, sheet.Writer) error, error)
 	asked func(q values) bool
+	// empty is whether there is nothing that the report could be of; nil is never.
+	empty func(b bank, q values) (bool, error)
 	// same are the fields, and the facts of the sheet that they have for it to be the same for ever.
 	same map[string]string
 	// keeps are the other fields that are part of the question.
@@ -44,9 +48,18 @@ type bankReport struct {
 func (v *visit) bankStatement() error {
 	return v.bankReport(bankReport{
 		below: "statement", title: "Reconciliation statement", about: "From the balance in the books, over all that the two sides do not have in common, to the balance at the bank.",
-		form: v.statementForm, write: v.writeStatement, asked: func(values) bool { return true },
+		form: v.statementForm, write: v.writeStatement, asked: func(values) bool { return true }, empty: v.noStatement,
 		same: map[string]string{"day": "day", "as_of": "as_of", "through": "through"}, keeps: []string{"items"},
 	})
+}
+
+// noStatement reports whether no day is asked for, and no file says which is the last.
+func (v *visit) noStatement(b bank, q values) (bool, error) {
+	if q.get("day") != "" || q.get("format") != "" {
+		return false, nil
+	}
+	files, _, err := v.config.Reconciler.Files(v.r.Context(), v.ledger, b.Name, 0, 1)
+	return len(files) == 0, err
 }
 
 func (v *visit) statementForm(b bank, q values) (*form, error) {
@@ -175,6 +188,16 @@ func (v *visit) bankReport(r bankReport) error {
 	if !r.asked(q) {
 		main.Form.Open = true
 		return v.showBankReport(http.StatusOK, main)
+	}
+	if r.empty != nil {
+		none, err := r.empty(b, q)
+		if err != nil {
+			return err
+		}
+		if none {
+			main.Empty, main.EmptyPath = "The bank has said nothing yet.", v.bankPath(b, "", nil)
+			return v.showBankReport(http.StatusOK, main)
+		}
 	}
 	write, err := r.write(b, q)
 	if err == nil {

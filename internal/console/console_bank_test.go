@@ -324,6 +324,55 @@ func (d *desk) files(t testing.TB) []reconcile.File {
 	return list
 }
 
+// What people have decided since the run is no more to do, and is not counted as open.
+func TestBank_DecidedSince(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, false).banked(t)
+	g := d.as(t, "main:finance")
+	outcome := func() string {
+		found := regexp.MustCompile(`>not in the books</a></th><td class="num">([0-9]+)</td><td class="[a-z ]+">([^<]+)<`).FindStringSubmatch(g.get(brac).Body.String())
+		if found == nil {
+			return "none"
+		}
+		return found[1] + " of " + found[2]
+	}
+	open := func() string {
+		return strings.Join(regexp.MustCompile(`>Open</a></th><td class="num">([0-9]+)</td><td class="[a-z ]+">([^<]+)</td><td class="num">([0-9]+)</td>`).
+			FindStringSubmatch(g.get(brac).Body.String())[1:], " ")
+	}
+	before := open()
+	says(t, "before", g.get(brac), 200, "Not in the books: <a", ">1 item</a>")
+	if got := outcome(); got != "1 of −15.00" {
+		t.Fatalf("before: %s", got)
+	}
+	fee := d.find(t, ofLine("maintenance"))
+	leads(t, "ignored", g.submit(brac+"/ignore", "request", g.request(brac+"/item?item="+fee), "item", fee, "reason", "agreed"),
+		fmt.Sprintf("%s/decisions/%d?done=ignored", brac, d.manual(t)[0].No))
+	w := g.get(brac)
+	says(t, "after", w, 200, "Match again: 1 item was decided since the last run.", "1 item was decided since, and is left out here.")
+	if strings.Contains(w.Body.String(), "Not in the books") || outcome() != "none" {
+		t.Errorf("what was ignored is still to be found: %s", outcome())
+	}
+	says(t, "the work list", g.get(brac+"/work"), 200, "1 of the items was decided since this run")
+
+	// Of an item that was decided in part the rest is open. The run itself stays as it is.
+	entry := reconcile.EntryTake{Amount: decimal.RequireFromString("700")}
+	if _, err := fmt.Sscanf(d.find(t, func(r *reconcile.Result) bool { return r.Entry != nil && r.Entry.Transfer == "LATE-1" }), "entry:%d:%d",
+		&entry.Sequence, &entry.Leg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.bank.Ignore(t.Context(), reconcile.IgnoreSpec{Ledger: "main", BankAccount: "brac", Entry: &entry, Reason: "most of it"}, "rahim"); err != nil {
+		t.Fatal(err)
+	}
+	says(t, "a part of another", g.get(brac), 200, "Match again: 2 items were decided since the last run.", "2 items were decided since, and are left out here.", ">77.00<")
+	after := open()
+	d.rematch(t)
+	w = g.get(brac)
+	if says(t, "matched again", w, 200); strings.Contains(w.Body.String(), "decided since") || open() != after || before == after {
+		t.Errorf("open before %s, since %s, matched again %s", before, after, open())
+	}
+}
+
 func TestBank_CreateAndSet(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, false).banked(t)
@@ -335,8 +384,9 @@ func TestBank_CreateAndSet(t *testing.T) {
 	leads(t, "created again", g.submit("/console/main/reconcile", fields...), city+"?done=created")
 	says(t, "its page", g.get(city+"?done=created"), 200, "Begin with the oldest", "CITY-1, CITY-2", "begins 2026-01-01", "The bank account is there")
 	says(t, "its work list", g.get(city+"/work"), 200, "Nothing was matched yet")
-	says(t, "its statement", g.get(city+"/statement"), 400, `<a href="#day">`)
-	says(t, "its items", g.get(city+"/items?run="), 400, `<a href="#run">`)
+	says(t, "its statement", g.get(city+"/statement"), 200, "The bank has said nothing yet", `<a href="`+city+`#upload-title">Import a file first</a>`)
+	says(t, "its statement at a day that cannot be", g.get(city+"/statement?day=x"), 400, `<a href="#day">`)
+	says(t, "its items", g.get(city+"/items?run="), 404, `<a href="#run">`, "has no run yet")
 	for what, c := range map[string]struct {
 		change []string
 		status int
@@ -408,7 +458,7 @@ func TestBank_Upload(t *testing.T) {
 	}
 	says(t, "no file", g.upload(files, "file", "", ""), 400, `<a href="#file-file">`)
 	says(t, "no file at all", g.upload(files), 400, `<a href="#file-file">`)
-	says(t, "no profile", g.upload(files, "profile", "nobody", "file", "x.csv", "a;b"), 400, "has no profile nobody")
+	says(t, "no profile", g.upload(files, "profile", "nobody", "file", "x.csv", "a;b"), 404, "has no profile nobody")
 
 	says(t, "somebody else's key", g.uploadRaw(files, "form_key", "x", "file", "x.sta", february), 403, "This form is not from here")
 	says(t, "the key after the file", g.uploadRaw(files, "file", "x.sta", february, "form_key", g.key()), 403, "This form is not from here")
@@ -556,7 +606,7 @@ func TestBank_DoubleClick(t *testing.T) {
 	} {
 		says(t, what, g.submit(brac+"/confirm", append(wrong, "request", strings.Repeat("B", 26))...), 403)
 	}
-	says(t, "no such group", g.submit(brac+"/confirm", "run", run, "group", "999", "request", strings.Repeat("C", 26)), 400)
+	says(t, "no such group", g.submit(brac+"/confirm", "run", run, "group", "999", "request", strings.Repeat("C", 26)), 404)
 	if n := len(d.manual(t)); n != 1 {
 		t.Errorf("%d decisions", n)
 	}

@@ -183,7 +183,7 @@ func (b *fakeBooks) Statement(_ context.Context, name ledger.Name, number int64)
 			return s, b.failure()
 		}
 	}
-	return report.Statement{}, ledger.Invalid("statement", "%d is no statement of ledger %s", number, name)
+	return report.Statement{}, ledger.Missing("statement", "%d is no statement of ledger %s", number, name)
 }
 
 func (b *fakeBooks) Statements(_ context.Context, _ ledger.Name, account ledger.AccountID, before int64, limit int) ([]report.Statement, bool,

@@ -142,8 +142,10 @@ func TestSupport_Find(t *testing.T) {
 	now := time.Now().UTC()
 	window := "&from=" + now.AddDate(0, 0, -1).Format(time.DateOnly) + "&to=" + now.AddDate(0, 0, 2).Format(time.DateOnly)
 	says(t, "a reference between two days", g.get(find+"?text=A-17"+window), 200, "other-key", "transfers were looked at")
+	says(t, "since a day", g.get(find+"?text=A-17&from="+now.AddDate(0, 0, -1).Format(time.DateOnly)), 200, "other-key")
 	for query, anchor := range map[string]string{
-		"amount=12": "text", "text=x&amount=12": "account", "text=x&amount=x": "amount", "text=x&amount=1e99": "amount", "from=soon": "from", "account=a+b": "account",
+		"to=2026-01-01": "from",
+		"amount=12":     "text", "text=x&amount=12": "account", "text=x&amount=x": "amount", "text=x&amount=1e99": "amount", "from=soon": "from", "account=a+b": "account",
 		"from=2026-01-02&to=2026-01-01": "to", "from=2025-01-01&to=2026-01-01": "from", "user=x": "user", "text=%00": "text", "text=x&zone=Mars": "zone",
 		"text=" + strings.Repeat("x", 300): "text",
 	} {
@@ -175,7 +177,7 @@ func TestSupport_Story(t *testing.T) {
 		t.Error("finance is led to the form for a refund")
 	}
 	leads(t, "of nothing", g.get(desk1+"/transfer"), desk1+"/support")
-	says(t, "of what there is not", g.get(desk1+"/transfer?id=nobody"), 404, "has not been decided")
+	says(t, "of what there is not", g.get(desk1+"/transfer?id=nobody"), 404, "ledger main has no transfer")
 	for _, id := range []string{"../../etc/passwd", "%2e%2e%2f", "a%0d%0aSet-Cookie:%20x=y", "%00", "%ff", "x' OR '1'='1", `"><script>`, strings.Repeat("x", 2000), "{{.}}"} {
 		for _, page := range []string{"/transfer?id=", "/refund?id=", "/support?text=", "/refunds?id=", "/audit?object="} {
 			w := g.get(desk1 + page + url.QueryEscape(must(url.QueryUnescape(id))))
@@ -396,7 +398,7 @@ func TestSupport_Limits(t *testing.T) {
 	says(t, "no currency", g.get(limits+"?currency=%3Cb%3E"), 404)
 	for what, c := range map[string][3]string{
 		"no reason": {"reason", "", "reason"}, "no amount": {"single", "x", "single"}, "less than nothing": {"daily", "-1", "daily"},
-		"no such currency": {"currency", "XYZ", "currency"}, "no currency": {"currency", "<b>", "currency"}, "too fine": {"single", "0.001", "single"},
+		"no such currency": {"currency", "XYZ", "currency"}, "no currency": {"currency", "<b>", "currency"}, "too fine": {"single", "0.001", "single"}, "the other too fine": {"daily", "5000.001", "daily"}, "never to be used": {"single", "5000.01", "single"},
 		"too much": {"daily", strings.Repeat("9", 200), "daily"},
 	} {
 		says(t, what, g.submit(limits, append(append([]string{}, fields...), c[0], c[1])...), 400, `<a href="#limit-`+c[2]+`">`)
@@ -423,7 +425,7 @@ func TestSupport_TrainStory(t *testing.T) {
 	says(t, "the list", w, 200, `href="/console/main/suspects/1"`, "500.00 BDT", "wallet:rana", "shop:railway", "high", "apart", `aria-current="page">Suspects`)
 	page := desk1 + "/suspects/1"
 	w = g.get(page)
-	says(t, "the group", w, 200, "first-key", "second-key", "Refund the later one: 500.00 BDT", "the same description", "Dismiss: these 2")
+	says(t, "the group", w, 200, "first-key", "second-key", "Refund payment 2: 500.00 BDT", "the same description", "Dismiss: these 2")
 	found := regexp.MustCompile(`class="button" href="([^"]+)"`).FindStringSubmatch(w.Body.String())
 	if want := desk1 + "/refund?id=second-key&amp;reason=duplicate"; found == nil || found[1] != want {
 		t.Fatalf("the button leads to %q", found)
@@ -445,7 +447,25 @@ func TestSupport_TrainStory(t *testing.T) {
 	if first, second := d.refunded(t, "first-key"), d.refunded(t, "second-key"); first != "0.00" || second != "500.00" {
 		t.Errorf("%s of the first and %s of the second have gone back", first, second)
 	}
-	says(t, "the group", g.get(page), 200, "<strong>refunded</strong>", "refunded in full")
+	w = g.get(page)
+	says(t, "the group", w, 200, "<strong>refunded</strong>", "refunded in full", "All the others have gone back: this is the one that was meant")
+	if strings.Contains(w.Body.String(), "/console/main/refund?") {
+		t.Error("there is a way from here to refund the one that was meant")
+	}
+	// Who goes there all the same is told, and not by a duplicate.
+	other := desk1 + "/refund?id=first-key&reason=duplicate"
+	const warning = "belongs to suspect 1: its other payment second-key was refunded (request 1)"
+	says(t, "the form of the other half", g.get(other), 200, warning)
+	says(t, "its story", g.get(desk1+"/transfer?id=first-key"), 200, warning)
+	says(t, "the other half", g.submit(desk1+"/refunds", g.ask(other)...), 400, `<a href="#refund-reason">`, "first-key is the last payment of suspect 1 that stands",
+		"say why with another reason", warning)
+	d.limit(t, "1", "1")
+	leads(t, "for another reason", g.submit(desk1+"/refunds", g.ask(other, "reason", "goodwill")...), desk1+"/refunds/2?done=asked")
+	says(t, "its request", d.named(t, "karim", "main:approver").get(desk1+"/refunds/2"), 200, warning, "wallet:rana", "shop:railway", "Can still be refunded now", ">Approve")
+	if got := d.refunded(t, "first-key"); got != "0.00" {
+		t.Errorf("%s of the first has gone back", got)
+	}
+	g.submit(desk1+"/refunds/2/decide", g.hidden(desk1+"/refunds/2", desk1+"/refunds/2/decide")[:4]...)
 	says(t, "the list", g.get(desk1+"/suspects"), 200, "There is no such suspect")
 	if _, err := d.suspects.Follow(t.Context()); err != nil {
 		t.Fatal(err)
@@ -500,6 +520,71 @@ func TestSupport_Dismiss(t *testing.T) {
 	// Who looked is written down.
 	if body := d.as(t, "main:admin").get(desk1 + "/audit?action=suspect.read&actor=rina").Body.String(); !strings.Contains(body, `href="/console/main/suspects/1"`) {
 		t.Errorf("nobody knows who has looked:\n%s", body)
+	}
+}
+
+// Of three, the two that look most alike are named by their places, whichever came last.
+func TestSupport_SuspectOfThree(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, false).helped(t)
+	d.pay(t, "third-key", "wallet:rana", "500.00", `{}`, "Dhaka to Sylhet")
+	if _, err := d.suspects.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g := d.as(t, "main:support")
+	w := g.get(desk1 + "/suspects/1")
+	says(t, "the group", w, 200, "Refund payment 2: 500.00 BDT", `class="button" href="/console/main/refund?id=second-key&amp;reason=duplicate"`, "most like payment 1", "most like payment 2")
+	if times := regexp.MustCompile(`>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}</time>`).FindAllString(w.Body.String(), -1); len(times) != 3 {
+		t.Errorf("the times have no fractions: %q", times)
+	}
+}
+
+// What customers have in hand leads to the same pages, and the approver sees what has changed since.
+func TestSupport_WrittenAsCustomersHaveIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, false).helped(t)
+	d.limit(t, "100", "5000")
+	number := "TXN-" + strings.Repeat("AB", 13)
+	entries := ledger.Simple("wallet:mina", "shop:railway", dec("300"), "BDT")
+	if r, err := d.journal.PostWith(t.Context(), "app", "main", ledger.TransferSpec{ID: ledger.TransferID("khata:" + number), Entries: entries}, nil, nil); err != nil || r.Err != nil {
+		t.Fatal(r.Err, err)
+	}
+	g, karim := d.named(t, "rina", "main:support"), d.named(t, "karim", "main:approver")
+	says(t, "the story", g.get(desk1+"/transfer?id="+strings.ToLower(number)), 200, "Transfer <bdi class=\"break\">"+number, "300.00 BDT", "refund?id=khata%3A"+number)
+	form := desk1 + "/refund?id=" + number
+	says(t, "the form", g.get(form), 200, ">Refund 300.00 BDT</button>")
+	leads(t, "asked", g.submit(desk1+"/refunds", g.ask(form, "id", number)...), desk1+"/refunds/1?done=asked")
+	says(t, "those of it", g.get(desk1+"/refunds?id="+number), 200, "Of requests 1 to 1")
+	says(t, "in the audit", d.as(t, "main:admin").get(desk1+"/audit?object="+number), 200, "refund.request", "transfer?id=khata%3A"+number)
+	says(t, "to its approver", karim.get(desk1+"/refunds/1"), 200, "wallet:mina", "shop:railway", "Can still be refunded now</dt><dd>300.00 BDT")
+	leads(t, "a part", g.submit(desk1+"/refunds", g.ask(form+"&amount=100")...), desk1+"/refunds/2?done=asked")
+	says(t, "to its approver, later", karim.get(desk1+"/refunds/1"), 200, "Can still be refunded now</dt><dd>200.00 BDT", "It would be refused",
+		"100.00 BDT was refunded since it was asked for: approving it will be refused by the books")
+	ref := strings.TrimPrefix(string(d.requests(t)[0].Transfer), "khata:")
+	says(t, "the reference of a text message", g.get(desk1+"/support?text="+ref), 200, "reference of the refund", "100.00 BDT")
+	says(t, "its story", g.get(desk1+"/transfer?id="+ref), 200, "100.00 BDT was refunded")
+	// Nobody came first where more is asked for than there is.
+	says(t, "too much", g.submit(desk1+"/refunds", g.ask(form, "amount", "200.01")...), 409, "More than is left", "200.00 BDT of transfer", "is left, and 200.01 BDT is asked for")
+}
+
+// What somebody has looked for in vain is in the audit, and nothing leads to it.
+func TestSupport_AuditOfNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, false).helped(t)
+	if _, err := d.suspects.Follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rina := d.named(t, "rina", "main:support")
+	for _, path := range []string{"/transfer?id=NOPE", "/suspects/99", "/refunds/99", "/transfer?id=first-key", "/suspects/1"} {
+		rina.get(desk1 + path)
+	}
+	body := d.as(t, "main:finance").get(desk1 + "/audit").Body.String()
+	for text, want := range map[string]bool{
+		"NOPE": true, "transfer?id=NOPE": false, "suspects/99": false, "refunds/99": false, `href="/console/main/transfer?id=first-key"`: true, `href="/console/main/suspects/1"`: true,
+	} {
+		if strings.Contains(body, text) != want {
+			t.Errorf("the audit has %q: %t, want %t", text, !want, want)
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func (f *form) blame(err error) bool {
 	switch {
 	case known.Code == ledger.CodeAccountNotFound && len(violations) == 0:
 		violations = []ledger.Violation{{Field: "account", Message: known.Message}}
-	case known.Code != ledger.CodeInvalidArgument && known.Code != ledger.CodeAccountNotFound:
+	case known.Code != ledger.CodeInvalidArgument && known.Code != ledger.CodeAccountNotFound && known.Code != ledger.CodeNotFound:
 		return false
 	case len(violations) == 0:
 		violations = []ledger.Violation{{Message: known.Message}}

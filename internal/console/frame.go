@@ -239,6 +239,7 @@ var statuses = map[ledger.Code]int{
 	ledger.CodeLedgerNotFound:   http.StatusNotFound,
 	ledger.CodeAccountNotFound:  http.StatusNotFound,
 	ledger.CodeTransferNotFound: http.StatusNotFound,
+	ledger.CodeNotFound:         http.StatusNotFound,
 	ledger.CodeAlreadyExists:    http.StatusConflict,
 	ledger.CodeRateLimited:      http.StatusTooManyRequests,
 	// What may work in a moment.

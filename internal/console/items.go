@@ -230,26 +230,31 @@ func (v *visit) resultOf(main *itemMain, k itemKey) (*reconcile.Result, error) {
 	if err != nil || last == nil {
 		return nil, err
 	}
-	// The one after the item before it.
-	after := reconcile.ResultCursor{No: k.line - 1}
-	if k.line == 0 {
-		after = reconcile.ResultCursor{Entry: true, No: k.sequence, Leg: k.leg - 1}
-	}
-	side := reconcile.BankSide
-	if k.line == 0 {
-		side = reconcile.LedgerSide
-	}
-	list, _, err := v.config.Reconciler.Results(v.r.Context(), v.ledger, b.Name, last.No, reconcile.ResultFilter{Side: side, After: after, Limit: 1})
-	if err != nil || len(list) == 0 || keyOf(&list[0]) != k {
+	r, err := v.resultIn(b, last, k)
+	if err != nil || r == nil {
 		return nil, err
 	}
 	row := v.runRow(b, last)
 	main.Run = &row
-	main.Item.Outcome, main.Item.Note, main.Item.Transit = openName(list[0].Outcome), list[0].Note, list[0].InTransit
-	if list[0].Group != 0 {
+	main.Item.Outcome, main.Item.Note, main.Item.Transit = openName(r.Outcome), r.Note, r.InTransit
+	if r.Group != 0 {
 		main.Suggestion = v.bankPath(b, "work", url.Values{
-			"run": {strconv.FormatInt(last.No, 10)}, "view": {"suggestions"}, "group": {strconv.Itoa(list[0].Group)},
+			"run": {strconv.FormatInt(last.No, 10)}, "view": {"suggestions"}, "group": {strconv.Itoa(r.Group)},
 		})
+	}
+	return r, nil
+}
+
+// resultIn is what a run says of an item; nil is nothing.
+func (v *visit) resultIn(b bank, run *reconcile.Run, k itemKey) (*reconcile.Result, error) {
+	// The one after the item before it.
+	filter := reconcile.ResultFilter{Side: reconcile.BankSide, After: reconcile.ResultCursor{No: k.line - 1}, Limit: 1}
+	if k.line == 0 {
+		filter.Side, filter.After = reconcile.LedgerSide, reconcile.ResultCursor{Entry: true, No: k.sequence, Leg: k.leg - 1}
+	}
+	list, _, err := v.config.Reconciler.Results(v.r.Context(), v.ledger, b.Name, run.No, filter)
+	if err != nil || len(list) == 0 || keyOf(&list[0]) != k {
+		return nil, err
 	}
 	return &list[0], nil
 }

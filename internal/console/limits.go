@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -96,7 +97,13 @@ func (v *visit) setLimit() error {
 		_, err = v.config.Desk.SetLimit(v.r.Context(), v.actor(), spec)
 	}
 	if err != nil {
-		err = ofForm(err, map[ledger.Code]string{ledger.CodeCurrencyNotFound: "currency", ledger.CodeAmountScale: "single"})
+		var known *ledger.Error
+		if errors.As(err, &known) && known.Code == ledger.CodeAmountScale { // It names its field.
+			fine := *known
+			fine.Code = ledger.CodeInvalidArgument
+			err = &fine
+		}
+		err = ofForm(err, map[ledger.Code]string{ledger.CodeCurrencyNotFound: "currency"})
 		return v.showLimits(refusedStatus(err), q, err)
 	}
 	return v.see(v.path("limits", url.Values{"done": {"set"}}))

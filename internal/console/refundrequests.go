@@ -49,7 +49,7 @@ func (v *visit) findRequestsForm(q values) *form {
 	}
 	return &form{Action: v.path("refunds", nil), Button: "Show", Open: true, Fields: []field{
 		{Name: "state", Label: "Those that are", Kind: "choice", Options: options},
-		{Name: "id", Label: "Of transfer", Help: "its id; empty is any", Kind: "text", Value: q.get("id")},
+		{Name: "id", Label: "Of transfer", Help: "its id or number; empty is any", Kind: "text", Value: q.get("id")},
 	}}
 }
 
@@ -98,6 +98,13 @@ type requestMain struct {
 	Code, Message          string
 	Transfer, TransferPath string
 	Is                     support.State
+	// Payers and Payees are those of the transfer, Left is what can still be refunded of it now, and Gone what was refunded; "" where it is not known.
+	Payers, Payees []party
+	MoreThanShown  bool
+	Gone, Left     string
+	Warnings       []string
+	// Obstacle is why it would be refused if it were approved now.
+	Obstacle string
 	// Approve, Reject and Withdraw are for those who may: others than the maker, and the maker.
 	Approve, Reject, Withdraw *form
 	// Who says who may decide, to those who may not.
@@ -131,6 +138,14 @@ func (v *visit) showRequest(status int, no int64, q values, refused error) error
 	main := &requestMain{
 		deskHead: v.deskHead("-"), requestRow: v.requestRow(r), Note: r.Note, Approval: r.Approval.String(), SHA256: r.SHA256, Key: r.Key,
 		Expected: inCurrency(r.ExpectedRefunded, r.Currency), Code: string(r.Code), Message: r.Message, Is: r.State, Said: v.r.URL.Query().Get("done"),
+	}
+	main.Warnings, main.Obstacle = r.Warnings, r.Obstacle
+	if p := r.Payment; p != nil {
+		t := v.transferView(p.Transfer)
+		main.Payers, main.Payees, main.MoreThanShown = t.Payers, t.Payees, t.MoreThanShown
+		if c := p.Progress.Currency; c.Code != "" {
+			main.Gone, main.Left = inCurrency(p.Progress.Refunded, c), inCurrency(p.Progress.Refundable, c)
+		}
 	}
 	if r.LimitVersion > 0 {
 		main.Limit = "version " + strconv.Itoa(r.LimitVersion)

@@ -119,10 +119,13 @@ type refundMain struct {
 	// Requests are those that there are already, and Waiting how many of them are not settled.
 	Requests []requestRow
 	Waiting  int
-	// Wrong is what came in between, First who did what first, and Again the way to a new form.
-	Wrong, Again, Story string
-	First               *requestRow
-	SameKey             bool
+	// Last is how many are shown where there are more; 0 is that these are all.
+	Last     int
+	Warnings []string
+	// Wrong is what came in between, under the title Title, First who did what first, and Again the way to a new form.
+	Title, Wrong, Again, Story string
+	First                      *requestRow
+	SameKey                    bool
 }
 
 func (v *visit) refundForm() error {
@@ -159,11 +162,14 @@ func (v *visit) refundMain(id ledger.TransferID) (*refundMain, *support.Form, er
 		return nil, nil, err
 	}
 	main := &refundMain{
-		deskHead: v.deskHead("-"), transferView: v.transferView(f.Transfer), Story: v.storyPath(id), Refunded: inCurrency(f.Refunded, f.Currency),
-		Left: inCurrency(f.Refundable, f.Currency),
+		deskHead: v.deskHead("-"), transferView: v.transferView(f.Transfer), Story: v.storyPath(f.Transfer.ID), Refunded: inCurrency(f.Refunded, f.Currency),
+		Left: inCurrency(f.Refundable, f.Currency), Warnings: f.Warnings,
 	}
 	if f.Closed != nil {
 		main.Closed = f.Closed.Message
+	}
+	if len(f.Requests) == support.MaxShown {
+		main.Last = support.MaxShown
 	}
 	for i := range f.Requests {
 		row := v.requestRow(&f.Requests[i])
@@ -193,7 +199,7 @@ func partOf(q values, f *support.Form) (decimal.Decimal, error) {
 	case err != nil:
 		return amount, err
 	case !amount.Equal(amount.Truncate(f.Currency.Scale)):
-		return amount, ledger.Invalid("amount", "%s has more decimals than %s", text, f.Currency.Code)
+		return amount, ledger.Invalid("amount", "%s has more decimals than %s, which has %d", text, f.Currency.Code, f.Currency.Scale)
 	case amount.GreaterThan(f.Refundable):
 		return amount, ledger.Invalid("amount", "only %s is left", inCurrency(f.Refundable, f.Currency))
 	}
@@ -319,7 +325,10 @@ func (v *visit) refuseRefund(q values, spec *support.RefundSpec, refused error) 
 	if invalid && f.Closed == nil && spec.ExpectedRefunded.Equal(f.Refunded) && !spec.Amount.GreaterThan(f.Refundable) {
 		// Nothing was written under the key, so the form keeps it: sent again by another tab, it is still one request.
 		v.fillRefundForms(main, f, spec.Amount, spec.Key, q)
-		if !main.Form.blame(ofForm(refused, map[ledger.Code]string{ledger.CodeAmountScale: ""})) {
+		if code == ledger.CodeAmountScale { // The amount is one that people do not see in this form.
+			refused = ledger.Invalid("", "%s", faultText(refused))
+		}
+		if !main.Form.blame(ofForm(refused, nil)) {
 			return refused
 		}
 		return v.showRefundForm(http.StatusBadRequest, main)
@@ -335,5 +344,25 @@ func (v *visit) refuseRefund(q values, spec *support.RefundSpec, refused error) 
 			break
 		}
 	}
+	main.Title = refusedTitle(code, spec, f, main.First)
 	return v.showRefundForm(http.StatusConflict, main)
+}
+
+// refusedTitle says what has happened to who asked for a refund in vain: not everybody came second.
+func refusedTitle(code ledger.Code, spec *support.RefundSpec, f *support.Form, first *requestRow) string {
+	switch same := spec.ExpectedRefunded.Equal(f.Refunded); {
+	case code == ledger.CodeAlreadyExists:
+		return "This form was sent before, with something else in it. This time nothing was done."
+	case code == ledger.CodeWrongOrigin:
+		return "This cannot be refunded. Nothing was done."
+	case code == ledger.CodeAlreadyReversed:
+		return "It was reversed first. Yours was not made."
+	case same && spec.Amount.GreaterThan(f.Refundable):
+		return "More than is left. Nothing was done."
+	case same || spec.ExpectedRefunded.GreaterThan(f.Refunded):
+		return "This was refused. Nothing was done."
+	case first != nil && first.Mine:
+		return "You came first yourself, by another form. This time nothing was done."
+	}
+	return "Somebody else came first. Yours was not made."
 }

@@ -216,13 +216,13 @@ func (v *visit) find() error {
 
 func (v *visit) findTransferForm(q values) *form {
 	return &form{Action: v.path("support", nil), Button: "Find", Open: true, Fields: []field{
-		{Name: "text", Label: "Id, number, key, reference or phone", Help: "whatever the customer has: an id, TXN-…, an idempotency key, what stands in the metadata",
+		{Name: "text", Label: "Id, number, key, reference or phone", Help: "whatever the customer has: an id, TXN-…, refund:…, an idempotency key, what stands in the metadata",
 			Kind: "text", Value: q.get("text")},
-		{Name: "user", Label: "Whose key it is", Help: "a user of the payment API: their key is found however old it is", Kind: "text", Value: q.get("user")},
+		{Name: "user", Label: "Whose key it is", Help: "such as user:shimul: their idempotency key is found however old it is", Kind: "text", Value: q.get("user")},
 		{Name: "account", Label: "Account", Help: "that paid or was paid, such as wallet:shimul", Kind: "text", Value: q.get("account")},
 		{Name: "amount", Label: "Amount", Help: "such as 500.00", Kind: "text", Value: q.get("amount")},
 		{Name: "from", Label: "From, inclusive", Help: "a day, such as 2026-01-01; without an account 31 days at most", Kind: "text", Value: q.get("from")},
-		{Name: "to", Label: "To, exclusive", Help: "the next day: 2026-01-02", Kind: "text", Value: q.get("to")},
+		{Name: "to", Label: "To, exclusive", Help: "the next day: 2026-01-02; empty is until now", Kind: "text", Value: q.get("to")},
 		{Name: "zone", Label: "Time zone", Help: "in which days begin", Kind: "text", Value: v.zone(q), Suggestions: zones},
 	}}
 }
@@ -300,6 +300,7 @@ type storyMain struct {
 	Missing        []support.Missing
 	// Refund is the address of the form for a refund; "" where there is nothing to refund, or for who may not.
 	Refund, RefundWhat string
+	Warnings           []string
 }
 
 func (v *visit) story() error {
@@ -315,7 +316,10 @@ func (v *visit) story() error {
 	if err != nil {
 		return err
 	}
-	main := &storyMain{deskHead: v.deskHead("-"), transferView: transferView{ID: id, Shown: shownID(id)}, Cut: s.Cut, Missing: s.Missing}
+	id = s.ID // It may be written as the customer has it.
+	main := &storyMain{
+		deskHead: v.deskHead("-"), transferView: transferView{ID: id, Shown: shownID(id)}, Cut: s.Cut, Missing: s.Missing, Warnings: s.Warnings,
+	}
 	if s.Transfer != nil {
 		main.Known, main.transferView = true, v.transferView(s.Transfer)
 		v.fillProgress(main, s)

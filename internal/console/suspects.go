@@ -191,9 +191,11 @@ type memberView struct {
 	Refunded, Left string
 	// Refund is the way to refund it; "" where there is nothing to refund, or for who may not.
 	Refund string
-	// Later is whether it is the later one of the two that look most like one payment.
-	Later, Paired bool
-	WentBack      bool
+	// Paired says with which other one it looks most like one payment.
+	Paired   string
+	WentBack bool
+	// Last is whether it is the only one that stands: then it is the payment that was meant, and there is no way to refund it from here.
+	Last bool
 }
 
 // saidView is what somebody has said of a group.
@@ -209,7 +211,7 @@ type suspectMain struct {
 	Zone      string
 	Members   []memberView
 	Decisions []saidView
-	// Refund is the way to refund the later one of the two that look most like one payment.
+	// Refund is the way to refund the later one of the two that look most like one payment, by its place in the list.
 	Refund, RefundWhat string
 	Dismiss, Undismiss *form
 	Said, Wrong        string
@@ -240,7 +242,7 @@ func (v *visit) showSuspect(status int, no int64, q values, which func(*suspectM
 		g, err = v.config.Suspects.Suspect(v.r.Context(), v.ledger, no)
 		return err
 	})
-	if ledger.CodeOf(err) == ledger.CodeInvalidArgument {
+	if isAbsent(err) {
 		return errorPage{Status: http.StatusNotFound, Title: "There is no such suspect", Text: "Ledger " + string(v.ledger) + " has none of that number."}
 	}
 	if err != nil {
@@ -279,10 +281,21 @@ func (v *visit) showSuspect(status int, no int64, q values, which func(*suspectM
 func (v *visit) fillMembers(main *suspectMain, g *suspect.Group) {
 	reason := url.Values{"reason": {string(ledger.ReasonDuplicate)}}
 	later := max(g.Pair[0], g.Pair[1])
+	standing := 0
+	for _, m := range g.Members {
+		if !m.WentBack {
+			standing++
+		}
+	}
 	for i, m := range g.Members {
 		view := memberView{
-			transferView: v.transferView(m.Transfer), WentBack: m.WentBack, Later: i == later, Paired: i == g.Pair[0] || i == g.Pair[1],
-			State: "stands", Title: "Payment " + strconv.Itoa(i+1),
+			transferView: v.transferView(m.Transfer), WentBack: m.WentBack, Last: standing == 1 && !m.WentBack, State: "stands", Title: "Payment " + strconv.Itoa(i+1),
+		}
+		view.At.Text = fractionText(m.PostedAt, v.location(values{}))
+		for k, of := range g.Pair {
+			if i == of && len(g.Members) > 2 {
+				view.Paired = "most like payment " + strconv.Itoa(g.Pair[1-k]+1)
+			}
 		}
 		p := m.Progress
 		switch {
@@ -296,14 +309,19 @@ func (v *visit) fillMembers(main *suspectMain, g *suspect.Group) {
 		if p.Currency.Code != "" {
 			view.Refunded, view.Left = inCurrency(p.Refunded, p.Currency), inCurrency(p.Refundable, p.Currency)
 		}
-		if !m.WentBack && p.Refundable.IsPositive() && p.Currency.Code != "" && v.may(refundRoute) {
+		if !m.WentBack && !view.Last && p.Refundable.IsPositive() && p.Currency.Code != "" && v.may(refundRoute) {
 			view.Refund = v.refundPath(m.ID, reason)
-			if view.Later && g.State == suspect.Open {
-				main.Refund, main.RefundWhat = view.Refund, "Refund the later one: "+view.Left
+			if i == later && g.State == suspect.Open {
+				main.Refund, main.RefundWhat = view.Refund, "Refund payment "+strconv.Itoa(i+1)+": "+view.Left
 			}
 		}
 		main.Members = append(main.Members, view)
 	}
+}
+
+// fractionText is a moment with its fraction of a second: payments of one press are less than that apart.
+func fractionText(t time.Time, zone *time.Location) string {
+	return t.In(zone).Format(time.DateTime + ".000")
 }
 
 func (v *visit) fillSuspectForms(main *suspectMain, g *suspect.Group, q values) {

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -312,6 +313,63 @@ func (v *visit) decidedSince(b bank, run *reconcile.Run) (map[itemKey]*reconcile
 		}
 	}
 	return since, nil
+}
+
+// openNow is a run of which what people have decided since is left out of the summary, or the run itself where that is too much to look up.
+func (v *visit) openNow(b bank, run *reconcile.Run, since map[itemKey]*reconcile.Decision) (*reconcile.Run, bool, error) {
+	const most = 100
+	if len(since) == 0 || len(since) > most {
+		return run, len(since) == 0, nil
+	}
+	now := *run
+	s := &now.Summary
+	s.LineOutcomes, s.EntryOutcomes = maps.Clone(s.LineOutcomes), maps.Clone(s.EntryOutcomes)
+	groups := map[int]bool{}
+	for k := range since {
+		r, err := v.resultIn(b, run, k)
+		if err != nil {
+			return nil, false, err
+		}
+		if r == nil {
+			continue
+		}
+		left, err := v.leftOf(b, k, r)
+		if err != nil {
+			return nil, false, err
+		}
+		less := func(t *reconcile.Tally) {
+			if t.Sum = t.Sum.Sub(r.Open).Add(left); left.IsZero() {
+				t.Count--
+			}
+		}
+		outcomes, all := s.LineOutcomes, &s.OpenLines
+		if r.Entry != nil {
+			outcomes, all = s.EntryOutcomes, &s.OpenEntries
+		}
+		of := outcomes[r.Outcome]
+		less(&of)
+		if outcomes[r.Outcome] = of; of.Count == 0 {
+			delete(outcomes, r.Outcome)
+		}
+		less(all)
+		if r.InTransit {
+			less(&s.InTransit)
+		}
+		if r.Group > 0 && !groups[r.Group] {
+			groups[r.Group] = true
+			s.Suggestions--
+		}
+	}
+	return &now, true, nil
+}
+
+// leftOf is what decisions have left of an item that was open.
+func (v *visit) leftOf(b bank, k itemKey, r *reconcile.Result) (decimal.Decimal, error) {
+	if r.Line != nil {
+		return r.Line.Open(), nil
+	}
+	list, err := v.decisionsAbout(b, k)
+	return r.Entry.Amount.Sub(takenBy(list, k)), err
 }
 
 // fillCards lists suggestions. One that was refused is shown alone, with why.
