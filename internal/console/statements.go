@@ -176,7 +176,7 @@ func (v *visit) statement() error {
 	}
 	s, err := v.config.Reports.Statement(v.r.Context(), v.ledger, number)
 	if err != nil {
-		if ledger.CodeOf(err) == ledger.CodeInvalidArgument {
+		if ledger.CodeOf(err) == ledger.CodeNotFound {
 			return errorPage{
 				Status: http.StatusNotFound, Title: "There is no such statement", Text: "Ledger " + string(v.ledger) + " has none of that number.",
 			}

@@ -583,7 +583,7 @@ func TestRun_Refused(t *testing.T) {
 		{report.Request{Report: report.Growth, Period: month, Currency: "BDT"}, "currency: is nothing that the report growth can be asked for"},
 		{report.Request{Report: report.ChangesSince}, "statement: is required: the number of a statement that was issued"},
 		{report.Request{Report: report.ChangesSince, Statement: -1}, "statement: is required"},
-		{report.Request{Report: report.ChangesSince, Statement: 1}, "statement: 1 is no statement of ledger main"},
+		{report.Request{Report: report.ChangesSince, Statement: 1}, "NOT_FOUND not found: statement: 1 is no statement of ledger main"},
 		{report.Request{Report: report.ChangesSince, Statement: 1, Period: upTo},
 			"from: and to are nothing that the report changes-since-issued can be asked for"},
 	} {
