@@ -282,9 +282,10 @@ func TestWallet_ForgedEvents(t *testing.T) {
 		{"main/wallet:3", "reviewed.v1", &khatav1.AccountEvent{Ledger: "main", Account: &khatav1.Account{Account: "wallet:3", Version: 1 << 40}}, "is not known here"},
 		{"main/wallet:4", "updated.v1", &khatav1.AccountEvent{Ledger: "main", Account: &khatav1.Account{Account: "wallet:4", Version: 1 << 40}}, "currency"},
 	} {
+		earlier := contains(w.letters(t), e.want) // Another one's may say the same.
 		w.put(t, e.key, fmt.Sprint("forged-", i), "khata.account."+e.kind, e.m)
 		waitFor(t, "a letter", func() error {
-			if contains(w.letters(t), e.want) == 0 {
+			if contains(w.letters(t), e.want) == earlier {
 				return fmt.Errorf("none says %q: %q", e.want, w.letters(t))
 			}
 			return nil
