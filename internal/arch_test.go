@@ -33,7 +33,7 @@ var (
 	database = []string{
 		"internal/pg", "internal/pgtest", "internal/journal", "internal/auth", "internal/payapi", "internal/dbsqlc", "internal/devpg", "internal/verify", "internal/ledgertest",
 		"internal/server", "internal/bench", "internal/relay", "ledger/inbox", "internal/wallet", "internal/sms", "internal/fraud",
-		"internal/report", "internal/reconcile", "internal/suspect", "internal/support",
+		"internal/report", "internal/reconcile", "internal/suspect", "internal/support", "internal/retry",
 	}
 	// kafka are those who speak to Kafka. Others have it done: the command line is given clients that it only passes on.
 	kafka = []string{"internal/kafka", "internal/devkafka", "internal/kafkatest", "internal/eventstest", "internal/relay", "ledger/inbox", "internal/fraud"}

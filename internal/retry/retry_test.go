@@ -17,11 +17,11 @@ import (
 )
 
 var (
-	deadlock = &pgconn.PgError{Code: "40P01"}
-	locked   = &pgconn.PgError{Code: "55P03"}
-	bug      = &pgconn.PgError{Code: "42601"}
-	unknown  = fmt.Errorf("commit: %w", pg.ErrUnknown)
-	decided  = ledger.Invalid("amount", "is required")
+	errDeadlock = &pgconn.PgError{Code: "40P01"}
+	errLocked   = &pgconn.PgError{Code: "55P03"}
+	errBug      = &pgconn.PgError{Code: "42601"}
+	errUnknown  = fmt.Errorf("commit: %w", pg.ErrUnknown)
+	errDecided  = ledger.Invalid("amount", "is required")
 )
 
 func TestDo(t *testing.T) {
@@ -35,17 +35,17 @@ func TestDo(t *testing.T) {
 		says   string
 	}{
 		{"at once", time.Minute, []error{nil}, 1, 0, "", ""},
-		{"decided", time.Minute, []error{decided}, 1, 0, ledger.CodeInvalidArgument, "is required"},
-		{"a bug", time.Minute, []error{bug}, 1, 0, ledger.CodeInternal, "pay: internal error"},
-		{"lost once", time.Minute, []error{deadlock, nil}, 2, 0, "", ""},
-		{"lost once, without a budget", 0, []error{deadlock, nil}, 2, 0, "", ""},
-		{"lost for ever", time.Minute, []error{deadlock}, 21, 0, ledger.CodeConflict, "pay: others do it; ask again"},
+		{"decided", time.Minute, []error{errDecided}, 1, 0, ledger.CodeInvalidArgument, "is required"},
+		{"a bug", time.Minute, []error{errBug}, 1, 0, ledger.CodeInternal, "pay: internal error"},
+		{"lost once", time.Minute, []error{errDeadlock, nil}, 2, 0, "", ""},
+		{"lost once, without a budget", 0, []error{errDeadlock, nil}, 2, 0, "", ""},
+		{"lost for ever", time.Minute, []error{errDeadlock}, 21, 0, ledger.CodeConflict, "pay: others do it; ask again"},
 		{"begins anew", time.Minute, []error{fmt.Errorf("moved: %w", pg.ErrAgain), nil}, 2, 0, "", ""},
 		{"away once", time.Minute, []error{io.EOF, nil}, 2, 0, "", ""},
 		{"away once, without a budget", 0, []error{io.EOF}, 1, 0, ledger.CodeUnavailable, "did not answer in time"},
-		{"a lock that is let go", time.Minute, []error{locked, nil}, 2, 0, "", ""},
-		{"a lock, without a budget", 0, []error{locked}, 1, 0, ledger.CodeUnavailable, "did not answer in time"},
-		{"a commit without an answer", time.Minute, []error{io.EOF, unknown, deadlock, nil}, 4, 3, "", ""},
+		{"a lock that is let go", time.Minute, []error{errLocked, nil}, 2, 0, "", ""},
+		{"a lock, without a budget", 0, []error{errLocked}, 1, 0, ledger.CodeUnavailable, "did not answer in time"},
+		{"a commit without an answer", time.Minute, []error{io.EOF, errUnknown, errDeadlock, nil}, 4, 3, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tries, told := 0, 0
