@@ -19,7 +19,6 @@ import (
 	"github.com/khata-ledger/khata/internal/reconcile"
 	"github.com/khata-ledger/khata/internal/support"
 	"github.com/khata-ledger/khata/internal/suspect"
-	"github.com/khata-ledger/khata/ledger"
 )
 
 // desk is a console on a real database of tokens and sessions, and books that are made up.
@@ -66,7 +65,7 @@ func newDesk(t *testing.T, open bool, change ...func(*console.Config)) *desk {
 	t.Cleanup(d.journal.Close)
 	d.bank = reconcile.New(d.journal, d.at.Pool)
 	d.suspects = suspect.New(suspect.Config{Journal: d.journal, Pool: d.at.Pool})
-	d.help = support.New(d.journal, d.at.Pool, support.Config{Suspects: suspectSource{d.suspects}})
+	d.help = support.New(d.journal, d.at.Pool, support.Config{Suspects: d.suspects})
 	c := console.Config{
 		Reports: d.books, Books: d.books, Reconciler: d.bank, Desk: d.help, Suspects: d.suspects, Sessions: d.sessions, Zone: "Asia/Dhaka",
 		Logger: slog.New(slog.DiscardHandler),
@@ -76,21 +75,6 @@ func newDesk(t *testing.T, open bool, change ...func(*console.Config)) *desk {
 	}
 	d.Handler = console.New(c)
 	return d
-}
-
-// suspectSource is as the server's.
-type suspectSource struct{ *suspect.Detector }
-
-func (s suspectSource) Of(ctx context.Context, name ledger.Name, sequence int64) ([]support.Suspect, error) {
-	groups, err := s.Detector.Of(ctx, name, sequence)
-	list := make([]support.Suspect, len(groups))
-	for i, g := range groups {
-		list[i].Number = g.No
-		for _, m := range g.Members {
-			list[i].Members = append(list[i].Members, m.Progressed)
-		}
-	}
-	return list, err
 }
 
 // token makes a token with grants, such as main:finance.

@@ -43,7 +43,8 @@ type SupportLetters struct {
 // Desk makes a support desk that asks all of them.
 func (s SupportSources) Desk(config support.Config) *support.Desk {
 	config.PaymentID = payapi.PaymentID
-	config.Suspects = suspectSource{suspect.New(suspect.Config{Journal: s.Journal, Pool: s.Books})}
+	// It is asked, and follows nothing: that is for the server's own.
+	config.Suspects = suspect.New(suspect.Config{Journal: s.Journal, Pool: s.Books})
 	config.Tellers = append(config.Tellers, keyTeller{s.Books}, eventTeller{s.Books})
 	config.Piles = append(config.Piles, keyPile{s.Books}, eventPile{s.Books})
 	if s.Fraud != nil {
@@ -59,21 +60,6 @@ func (s SupportSources) Desk(config support.Config) *support.Desk {
 	}
 	config.Piles = append(config.Piles, breakPile{reconcile.New(s.Journal, s.Books)})
 	return support.New(s.Journal, s.Books, config)
-}
-
-// suspectSource tells which payments may be one. It only reads: who follows the journal for it is the server's.
-type suspectSource struct{ *suspect.Detector }
-
-func (s suspectSource) Of(ctx context.Context, name ledger.Name, sequence int64) ([]support.Suspect, error) {
-	groups, err := s.Detector.Of(ctx, name, sequence)
-	list := make([]support.Suspect, len(groups))
-	for i, g := range groups {
-		list[i].Number = g.No
-		for _, m := range g.Members {
-			list[i].Members = append(list[i].Members, m.Progressed)
-		}
-	}
-	return list, err
 }
 
 // details makes details of names and values, without those that are empty.

@@ -10,28 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/khata-ledger/khata/internal/dbsqlc"
-	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/suspect"
 	"github.com/khata-ledger/khata/ledger"
 )
 
-// Suspects knows which payments may be one that was made several times. A desk asks before money goes back.
+// Suspects knows which payments may be one that was made several times, as a suspect.Detector does. A desk asks before money goes back.
 type Suspects interface {
 	// Of gives the groups that a transfer is in, by its place in the books.
-	Of(ctx context.Context, name ledger.Name, sequence int64) ([]Suspect, error)
+	Of(ctx context.Context, name ledger.Name, sequence int64) ([]*suspect.Group, error)
 	// Known gives those of some numbers that groups have.
 	Known(ctx context.Context, name ledger.Name, numbers []int64) ([]int64, error)
 }
 
-// Suspect is a group of payments that may be one.
-type Suspect struct {
-	Number int64
-	// Members are all of them, in the order of decision, and what has become of them.
-	Members []journal.Progressed
-}
-
 // twin is another payment of a group.
 type twin struct {
-	journal.Progressed
+	suspect.Member
 	// requests are those for refunds of it that are posted, or still may be.
 	requests []Refund
 }
@@ -43,7 +36,7 @@ type group struct {
 }
 
 // suspectsOf gives the groups that a transfer is in. It asks outside of any transaction, which would hold one connection and wait for another one.
-func (d *Desk) suspectsOf(ctx context.Context, name ledger.Name, t *ledger.Transfer) ([]Suspect, error) {
+func (d *Desk) suspectsOf(ctx context.Context, name ledger.Name, t *ledger.Transfer) ([]*suspect.Group, error) {
 	if d.config.Suspects == nil {
 		return nil, nil
 	}
@@ -51,7 +44,7 @@ func (d *Desk) suspectsOf(ctx context.Context, name ledger.Name, t *ledger.Trans
 }
 
 // groups adds to suspects what was asked of the others in them.
-func (d *Desk) groups(ctx context.Context, db dbsqlc.DBTX, name ledger.Name, ledgerID int32, of ledger.TransferID, suspects []Suspect) ([]group, error) {
+func (d *Desk) groups(ctx context.Context, db dbsqlc.DBTX, name ledger.Name, ledgerID int32, of ledger.TransferID, suspects []*suspect.Group) ([]group, error) {
 	var originals []string
 	for _, s := range suspects {
 		for _, m := range s.Members {
@@ -78,7 +71,7 @@ func (d *Desk) groups(ctx context.Context, db dbsqlc.DBTX, name ledger.Name, led
 	}
 	var groups []group
 	for _, s := range suspects {
-		g := group{number: s.Number}
+		g := group{number: s.No}
 		for _, m := range s.Members {
 			if m.ID != of {
 				g.twins = append(g.twins, twin{m, requests[m.ID]})
@@ -89,11 +82,6 @@ func (d *Desk) groups(ctx context.Context, db dbsqlc.DBTX, name ledger.Name, led
 		}
 	}
 	return groups, nil
-}
-
-// wentBack reports whether nothing is left of a payment.
-func (t *twin) wentBack() bool {
-	return t.Progress.Reversed || t.Progress.Currency.Code != "" && t.Progress.Refundable.IsZero()
 }
 
 // takesAll reports whether nothing is left of it once a request is posted. The books take a request only if just so much was refunded before as it says,
@@ -111,7 +99,7 @@ func lastOf(of ledger.TransferID, groups []group, counts func(*Refund) bool) (te
 		var parts []string
 		for i := range g.twins {
 			t := &g.twins[i]
-			gone := t.wentBack()
+			gone := t.WentBack
 			for j := range t.requests {
 				if r := &t.requests[j]; counts(r) && t.takesAll(r) {
 					gone = true
@@ -146,7 +134,7 @@ func (t *twin) says() (list []string) {
 	switch {
 	case p.Reversed:
 		list = append(list, fmt.Sprintf("its other payment %s was reversed", publicID(t.ID)))
-	case t.wentBack(), by != "" && !p.Refunded.IsPositive(): // It was posted since the payment was read.
+	case t.WentBack, by != "" && !p.Refunded.IsPositive(): // It was posted since the payment was read.
 		list = append(list, fmt.Sprintf("its other payment %s was refunded%s", publicID(t.ID), by))
 	case p.Refunded.IsPositive():
 		list = append(list, fmt.Sprintf("of its other payment %s %s %s was refunded%s", publicID(t.ID), ledger.FormatAmount(p.Refunded, p.Currency.Scale),
@@ -212,10 +200,10 @@ func (d *Desk) warned(ctx context.Context, ledgerID int32, r *Refund) {
 }
 
 // lockSuspects lets one at a time go on who asks for, or approves, refunds of payments that may be one.
-func (d *Desk) lockSuspects(ctx context.Context, tx pgx.Tx, suspects []Suspect) error {
+func (d *Desk) lockSuspects(ctx context.Context, tx pgx.Tx, suspects []*suspect.Group) error {
 	numbers := make([]int64, len(suspects))
 	for i, s := range suspects {
-		numbers[i] = s.Number
+		numbers[i] = s.No
 	}
 	slices.Sort(numbers)
 	for _, number := range numbers {
@@ -228,7 +216,7 @@ func (d *Desk) lockSuspects(ctx context.Context, tx pgx.Tx, suspects []Suspect) 
 
 // twinsToAsk says why a payment cannot be asked back as one that was paid twice: every other payment of its group has gone back, or somebody has asked for
 // it. In a transaction that is to write the request, behind lockSuspects.
-func (d *Desk) twinsToAsk(ctx context.Context, tx pgx.Tx, ledgerID int32, spec *RefundSpec, suspects []Suspect) error {
+func (d *Desk) twinsToAsk(ctx context.Context, tx pgx.Tx, ledgerID int32, spec *RefundSpec, suspects []*suspect.Group) error {
 	groups, err := d.groups(ctx, tx, spec.Ledger, ledgerID, spec.Transfer, suspects)
 	if err != nil {
 		return err
@@ -264,7 +252,7 @@ func (r *Refund) readyBefore(other *Refund) bool {
 }
 
 // suspectsOfRequest gives the groups that the payment of a request is in, where they make a difference.
-func (d *Desk) suspectsOfRequest(ctx context.Context, r *Refund) ([]Suspect, error) {
+func (d *Desk) suspectsOfRequest(ctx context.Context, r *Refund) ([]*suspect.Group, error) {
 	if d.config.Suspects == nil || r.Reason != ledger.ReasonDuplicate {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/khata-ledger/khata/internal/journal"
+	"github.com/khata-ledger/khata/internal/suspect"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -39,12 +40,12 @@ func (k *twins) know(groups ...[]ledger.TransferID) {
 	k.groups = groups
 }
 
-func (k *twins) Of(ctx context.Context, name ledger.Name, sequence int64) (list []Suspect, err error) {
+func (k *twins) Of(ctx context.Context, name ledger.Name, sequence int64) (list []*suspect.Group, err error) {
 	k.mu.Lock()
 	groups := k.groups
 	k.mu.Unlock()
 	for i, ids := range groups {
-		s, in := Suspect{Number: int64(i + 1)}, false
+		g, in := &suspect.Group{No: int64(i + 1)}, false
 		for _, id := range ids {
 			t, p, err := k.journal.Transfer(ctx, name, id)
 			if err != nil {
@@ -53,10 +54,11 @@ func (k *twins) Of(ctx context.Context, name ledger.Name, sequence int64) (list 
 			if in = in || t.Sequence == sequence; t.Sequence == sequence && k.away == string(id) {
 				return nil, ledger.Errorf(ledger.CodeUnavailable, "the suspects are away")
 			}
-			s.Members = append(s.Members, journal.Progressed{Transfer: t, Progress: p})
+			back := p.Reversed || p.Currency.Code != "" && p.Refundable.IsZero()
+			g.Members = append(g.Members, suspect.Member{Progressed: journal.Progressed{Transfer: t, Progress: p}, WentBack: back})
 		}
 		if in {
-			list = append(list, s)
+			list = append(list, g)
 		}
 	}
 	return list, nil
