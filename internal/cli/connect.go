@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -118,12 +117,8 @@ type calls struct {
 	wrote, sent atomic.Bool
 }
 
-// reading begin the names of the methods that write nothing.
-var reading = []string{"Get", "List", "Find", "Export", "RunReport", "RunReconcileReport", "RunDriftReport", "RepeatReconcileRun"}
-
 func (c *calls) note(method string, err error) {
-	name := method[strings.LastIndex(method, "/")+1:]
-	if slices.ContainsFunc(reading, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+	if client.Reads(method) {
 		return
 	}
 	c.wrote.Store(true)

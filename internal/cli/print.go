@@ -213,3 +213,10 @@ func toEntryJSON(e ledger.Entry) entryJSON {
 func entryText(e ledger.Entry) string {
 	return fmt.Sprintf("  %-6s  %s  %s %s", e.Direction, e.Account, ledger.FormatAmount(e.Amount, e.Currency.Scale), e.Currency.Code)
 }
+
+// none says that a list is empty, to people: a program sees that nothing is printed.
+func (a *app) none() {
+	if !a.json {
+		_, _ = fmt.Fprintln(a.Err, "none")
+	}
+}
