@@ -413,7 +413,7 @@ func breakTask(a *reconcile.BankAccount, r *reconcile.Run) support.Task {
 	}
 	s := r.Summary
 	return support.Task{
-		Since: r.RunAt, ID: a.Name, What: fmt.Sprintf("%s: %d lines of the bank (%s) and %d entries of the books (%s) are open, %d of them on their way", a.Name,
+		Since: r.RunAt, ID: a.Name, What: fmt.Sprintf("%s: open at the bank: %d (%s); in the books: %d (%s), of them on their way: %d", a.Name,
 			s.OpenLines.Count, amount(s.OpenLines.Sum), s.OpenEntries.Count, amount(s.OpenEntries.Sum), s.InTransit.Count),
 		Next: fmt.Sprintf("khata reconcile show --bank-account %s --run %d --results", a.Name, r.No),
 	}

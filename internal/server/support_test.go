@@ -204,7 +204,7 @@ func TestSupportBreaks(t *testing.T) {
 	run := &reconcile.Run{No: 5}
 	run.Summary.OpenLines = reconcile.Tally{Count: 1, Sum: decimal.NewFromInt(-5)}
 	task := breakTask(&reconcile.BankAccount{Name: "city", Currency: ledger.Currency{Code: "BDT", Scale: 2}}, run)
-	if want := "city: 1 lines of the bank (-5.00 BDT) and 0 entries of the books (0.00 BDT) are open, 0 of them on their way"; task.What != want {
+	if want := "city: open at the bank: 1 (-5.00 BDT); in the books: 0 (0.00 BDT), of them on their way: 0"; task.What != want {
 		t.Errorf("%s, want %s", task.What, want)
 	}
 	if want := "khata reconcile show --bank-account city --run 5 --results"; task.Next != want {
