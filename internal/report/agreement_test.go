@@ -519,57 +519,47 @@ func (g *randomBooks) checkChains(t testing.TB) {
 
 // tamperings change one row each, see who finds it, and put it back.
 func (g *randomBooks) tamperings(t *testing.T, all bool) {
-	unit := `(SELECT ('1e-' || a.scale)::numeric FROM account a WHERE a.ledger_id = x.ledger_id AND a.account_no = %s)`
-	random := func(table, where string) string { // the place of a row, by chance
+	// random gives the columns of a row's key, and their values in a row by chance, as a condition.
+	random := func(table, key, where string) string {
 		n := read[int](t, g.books, "SELECT count(*) FROM "+table+" x WHERE "+where)
-		return read[string](t, g.books, fmt.Sprintf("SELECT x.ctid::text FROM %s x WHERE %s ORDER BY %s OFFSET %d LIMIT 1", table, where,
-			map[string]string{"entry": "account_no, sequence, leg", "transfer": "sequence", "snapshot": "account_no, through"}[table], g.r.IntN(n)))
+		return read[string](t, g.books, fmt.Sprintf("SELECT format('(%s) = (%%s)', concat_ws(', ', %s)) FROM %s x WHERE %s ORDER BY %s OFFSET %d LIMIT 1",
+			key, key, table, where, key, g.r.IntN(n)))
 	}
-	entry := random("entry", "true")
-	list := []struct {
-		name, table, change, back string
-		check                     string
-		trial                     bool // whether the trial balance finds it
-	}{
-		{
-			"an entry", "entry", fmt.Sprintf("UPDATE entry x SET amount = amount + "+unit+" WHERE ctid = '%s'", "x.account_no", entry),
-			fmt.Sprintf("UPDATE entry x SET amount = amount - "+unit+" WHERE (ledger_id, account_no, sequence, leg) = (%s)", "x.account_no",
-				read[string](t, g.books, "SELECT concat_ws(', ', ledger_id, account_no, sequence, leg) FROM entry WHERE ctid = '"+entry+"'")),
-			"entries-match", true,
-		},
+	type tampering struct {
+		name                      string
+		table, row, cell, account string // an amount in the row of a table, and the account it is of
+		check                     string // of verify, that finds it
+		trial                     bool   // whether the trial balance finds it
+	}
+	list := []tampering{
+		{"an entry", "entry", random("entry", "ledger_id, account_no, sequence, leg", "true"), "amount", "account_no", "entries-match", true},
 	}
 	if all {
-		transfer := random("transfer", "refusal IS NULL AND moves(kind)")
-		list = append(list, struct {
-			name, table, change, back string
-			check                     string
-			trial                     bool
-		}{
-			"a transfer's amounts", "transfer",
-			fmt.Sprintf("UPDATE transfer x SET amounts[1] = amounts[1] + "+unit+" WHERE ctid = '%s'", "x.account_nos[1]", transfer),
-			fmt.Sprintf("UPDATE transfer x SET amounts[1] = amounts[1] - "+unit+" WHERE sequence = %d", "x.account_nos[1]",
-				read[int64](t, g.books, "SELECT sequence FROM transfer WHERE ctid = '"+transfer+"'")),
-			"transfers-balance", false,
-		})
 		const last = "through = (SELECT max(y.through) FROM snapshot y WHERE (y.ledger_id, y.account_no) = (x.ledger_id, x.account_no))"
-		snapshot := random("snapshot", last)
-		list = append(list, struct {
-			name, table, change, back string
-			check                     string
-			trial                     bool
-		}{
-			"the last snapshot of an account", "snapshot", fmt.Sprintf("UPDATE snapshot x SET sum = sum + "+unit+" WHERE ctid = '%s'", "x.account_no",
-				snapshot),
-			fmt.Sprintf("UPDATE snapshot x SET sum = sum - "+unit+" WHERE (ledger_id, account_no, through) = (%s)", "x.account_no",
-				read[string](t, g.books, "SELECT concat_ws(', ', ledger_id, account_no, through) FROM snapshot WHERE ctid = '"+snapshot+"'")),
-			"snapshots", true,
-		})
+		list = append(
+			list,
+			tampering{
+				"a transfer's amounts", "transfer", random("transfer", "ledger_id, sequence", "refusal IS NULL AND moves(kind)"), "amounts[1]",
+				"account_nos[1]", "transfers-balance", false,
+			},
+			tampering{
+				"the last snapshot of an account", "snapshot", random("snapshot", "ledger_id, account_no, through", last), "sum",
+				"account_no", "snapshots", true,
+			},
+		)
+	}
+	digest := func(table string) string {
+		return read[string](t, g.books, "SELECT md5(string_agg(x::text, '' ORDER BY x::text)) FROM "+table+" x")
 	}
 	for _, c := range list {
-		before := read[string](t, g.books, "SELECT md5(string_agg(x::text, '' ORDER BY x::text)) FROM "+c.table+" x")
-		g.tamper(t, c.table, c.change)
-		if after := read[string](t, g.books, "SELECT md5(string_agg(x::text, '' ORDER BY x::text)) FROM "+c.table+" x"); after == before {
-			t.Fatalf("%s: nothing was changed by %s", c.name, c.change)
+		before := digest(c.table)
+		// The old amount goes back digit by digit: a hand may have written 3680.46 where the currency has three decimals, and
+		// adding 0.001 and taking it away again leaves 3680.460.
+		old := read[string](t, g.books, fmt.Sprintf("SELECT (%s)::text FROM %s x WHERE %s", c.cell, c.table, c.row))
+		g.tamper(t, c.table, fmt.Sprintf(`UPDATE %s x SET %s = %s + (SELECT ('1e-' || a.scale)::numeric FROM account a
+			WHERE (a.ledger_id, a.account_no) = (x.ledger_id, x.%s)) WHERE %s`, c.table, c.cell, c.cell, c.account, c.row))
+		if digest(c.table) == before {
+			t.Fatalf("%s: nothing was changed where %s", c.name, c.row)
 		}
 		verified, err := verify.Run(t.Context(), g.db.ServiceDSN(), verify.Options{})
 		if err != nil {
@@ -613,9 +603,9 @@ func (g *randomBooks) tamperings(t *testing.T, all bool) {
 			}
 			group.Wait()
 		}
-		g.tamper(t, c.table, c.back)
-		if after := read[string](t, g.books, "SELECT md5(string_agg(x::text, '' ORDER BY x::text)) FROM "+c.table+" x"); after != before {
-			t.Fatalf("%s was not put back by %s", c.name, c.back)
+		g.tamper(t, c.table, fmt.Sprintf("UPDATE %s x SET %s = %s WHERE %s", c.table, c.cell, old, c.row))
+		if digest(c.table) != before {
+			t.Fatalf("%s: it was not put back where %s", c.name, c.row)
 		}
 	}
 }
