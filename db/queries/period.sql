@@ -148,20 +148,3 @@ SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at, 
          ORDER BY f.sequence DESC, f.leg DESC LIMIT @page_size) e
        CROSS JOIN LATERAL (SELECT * FROM transfer u WHERE u.ledger_id = e.ledger_id AND u.sequence = e.sequence OFFSET 0) t
  ORDER BY e.sequence DESC, e.leg DESC;
-
--- name: DuplicatesTally :exec
--- Sets what a server has counted.
-INSERT INTO duplicate_tally (ledger_id, quarter, guard, run, replayed, taken)
-SELECT @ledger_id::integer, n.quarter, n.guard, @run::uuid, n.replayed, n.taken
-  FROM (SELECT unnest(@quarters::timestamptz[]) AS quarter, unnest(@guards::text[]) AS guard, unnest(@replayed::bigint[]) AS replayed,
-               unnest(@taken::bigint[]) AS taken) n
- ORDER BY n.quarter, n.guard
-ON CONFLICT (ledger_id, quarter, guard, run) DO UPDATE SET replayed = EXCLUDED.replayed, taken = EXCLUDED.taken;
-
--- name: DuplicatesStopped :many
--- What all servers have counted in a period, quarter of an hour by quarter.
-SELECT quarter, guard, sum(replayed)::bigint AS replayed, sum(taken)::bigint AS taken
-  FROM duplicate_tally
- WHERE ledger_id = @ledger_id AND quarter >= @since AND quarter < @before
- GROUP BY quarter, guard
- ORDER BY quarter, guard;

@@ -9,87 +9,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/shopspring/decimal"
 )
-
-const DuplicatesStopped = `-- name: DuplicatesStopped :many
-SELECT quarter, guard, sum(replayed)::bigint AS replayed, sum(taken)::bigint AS taken
-  FROM duplicate_tally
- WHERE ledger_id = $1 AND quarter >= $2 AND quarter < $3
- GROUP BY quarter, guard
- ORDER BY quarter, guard
-`
-
-type DuplicatesStoppedParams struct {
-	LedgerID int32
-	Since    time.Time
-	Before   time.Time
-}
-
-type DuplicatesStoppedRow struct {
-	Quarter  time.Time
-	Guard    string
-	Replayed int64
-	Taken    int64
-}
-
-// What all servers have counted in a period, quarter of an hour by quarter.
-func (q *Queries) DuplicatesStopped(ctx context.Context, db DBTX, arg DuplicatesStoppedParams) ([]DuplicatesStoppedRow, error) {
-	rows, err := db.Query(ctx, DuplicatesStopped, arg.LedgerID, arg.Since, arg.Before)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []DuplicatesStoppedRow
-	for rows.Next() {
-		var i DuplicatesStoppedRow
-		if err := rows.Scan(
-			&i.Quarter,
-			&i.Guard,
-			&i.Replayed,
-			&i.Taken,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const DuplicatesTally = `-- name: DuplicatesTally :exec
-INSERT INTO duplicate_tally (ledger_id, quarter, guard, run, replayed, taken)
-SELECT $1::integer, n.quarter, n.guard, $2::uuid, n.replayed, n.taken
-  FROM (SELECT unnest($3::timestamptz[]) AS quarter, unnest($4::text[]) AS guard, unnest($5::bigint[]) AS replayed,
-               unnest($6::bigint[]) AS taken) n
- ORDER BY n.quarter, n.guard
-ON CONFLICT (ledger_id, quarter, guard, run) DO UPDATE SET replayed = EXCLUDED.replayed, taken = EXCLUDED.taken
-`
-
-type DuplicatesTallyParams struct {
-	LedgerID int32
-	Run      pgtype.UUID
-	Quarters []time.Time
-	Guards   []string
-	Replayed []int64
-	Taken    []int64
-}
-
-// Sets what a server has counted.
-func (q *Queries) DuplicatesTally(ctx context.Context, db DBTX, arg DuplicatesTallyParams) error {
-	_, err := db.Exec(ctx, DuplicatesTally,
-		arg.LedgerID,
-		arg.Run,
-		arg.Quarters,
-		arg.Guards,
-		arg.Replayed,
-		arg.Taken,
-	)
-	return err
-}
 
 const NewestEntries = `-- name: NewestEntries :many
 SELECT e.sequence, e.leg, e.amount, t.transfer_id, t.posted_at, t.effective_at, coalesce(t.description, '')::text AS description

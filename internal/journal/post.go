@@ -211,7 +211,7 @@ func (j *Journal) runBatch(book ledgerRow, requests []*request) {
 	}
 	results := j.decideSafely(ctx, book, items)
 	j.config.Metrics.batchEnded(requests, results, started)
-	j.tallies.countResults(book.id, results)
+	j.tallies.countResults(book.id, items, results)
 	for _, r := range requests {
 		r.done <- results[:len(r.items):len(r.items)]
 		results = results[len(r.items):]

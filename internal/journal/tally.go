@@ -27,11 +27,24 @@ const (
 	KeyGuard Guard = "key"
 )
 
+// How a duplicate was met.
+type duplicate string
+
 const (
-	tallyEvery = time.Minute
+	// replayed is of a request that was answered again, as the first time.
+	replayed duplicate = "replayed"
+	// taken is of one that was refused, because its id or key has other content.
+	taken duplicate = "taken"
+)
+
+const (
+	// tallyEvery is for how long support may wait to see a duplicate in a transfer's story, and how much a server that is killed loses.
+	tallyEvery = 10 * time.Second
 	quarter    = 15 * time.Minute
 	// tallyKept is for how many quarters a server keeps what it has counted: long enough to have written it.
 	tallyKept = 8
+	// maxTallied bounds of how many transfers in a quarter duplicates are counted one by one. An import that is run again would have millions.
+	maxTallied = 4_000
 )
 
 // tallies counts the duplicates that this server stops. A duplicate writes nothing, and so leaves no trace of its own: the counts are written
@@ -41,16 +54,24 @@ type tallies struct {
 
 	mu     sync.Mutex
 	counts map[tallyKey]*tally
+	// of has how many counts of the newest quarter are of single transfers.
+	of struct {
+		quarter time.Time
+		counts  int
+	}
 }
 
 type tallyKey struct {
 	ledgerID int32
+	// transfer is empty for all of them together.
+	transfer ledger.TransferID
 	quarter  time.Time
 	guard    Guard
 }
 
 type tally struct {
 	replayed, taken int64
+	first, last     time.Time
 	written         bool
 }
 
@@ -60,45 +81,80 @@ func newTallies() *tallies {
 	return t
 }
 
-// count adds to what was counted in the quarter of an hour that it is by this server's clock.
-func (t *tallies) count(ledgerID int32, guard Guard, replayed, taken int64) {
-	if replayed == 0 && taken == 0 {
-		return
-	}
-	key := tallyKey{ledgerID, time.Now().UTC().Truncate(quarter), guard}
+// count counts a duplicate of a transfer, in the quarter of an hour that it is by this server's clock.
+func (t *tallies) count(ledgerID int32, guard Guard, id ledger.TransferID, how duplicate) {
+	now := time.Now().UTC()
+	key := tallyKey{ledgerID: ledgerID, quarter: now.Truncate(quarter), guard: guard}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.counts[key]
-	if n == nil {
-		n = &tally{}
-		t.counts[key] = n
+	t.add(key, how, now)
+	if key.transfer = id; t.counts[key] == nil {
+		if key.quarter.After(t.of.quarter) {
+			t.of.quarter, t.of.counts = key.quarter, 0
+		}
+		if t.of.counts == maxTallied {
+			return
+		}
+		t.of.counts++
 	}
-	n.replayed += replayed
-	n.taken += taken
-	n.written = false
+	t.add(key, how, now)
 }
 
-// countResults counts the duplicates among answers.
-func (t *tallies) countResults(ledgerID int32, results []PostResult) {
-	var replayed, taken int64
+func (t *tallies) add(key tallyKey, how duplicate, now time.Time) {
+	n := t.counts[key]
+	if n == nil {
+		n = &tally{first: now}
+		t.counts[key] = n
+	}
+	switch how {
+	case replayed:
+		n.replayed++
+	case taken:
+		n.taken++
+	}
+	n.last, n.written = now, false
+}
+
+// countResults counts the duplicates among the answers to requests.
+func (t *tallies) countResults(ledgerID int32, items []item, results []PostResult) {
 	for i := range results {
 		switch r := &results[i]; {
 		case r.Replayed:
-			replayed++
+			t.count(ledgerID, LedgerGuard, items[i].spec.ID, replayed)
 		case r.Err != nil && ledger.CodeOf(r.Err) == ledger.CodeAlreadyExists:
-			taken++
+			t.count(ledgerID, LedgerGuard, items[i].spec.ID, taken)
 		}
 	}
-	t.count(ledgerID, LedgerGuard, replayed, taken)
+}
+
+// unwritten are the counts of a ledger that have to be written.
+type unwritten struct {
+	all dbsqlc.DuplicatesTallyParams
+	of  dbsqlc.DuplicatesTallyTransfersParams
+	// keys are those of both.
+	keys []tallyKey
+}
+
+func (u *unwritten) add(key tallyKey, n *tally) {
+	u.keys = append(u.keys, key)
+	if key.transfer == "" {
+		a := &u.all
+		a.Quarters, a.Guards = append(a.Quarters, key.quarter), append(a.Guards, string(key.guard))
+		a.Replayed, a.Taken = append(a.Replayed, n.replayed), append(a.Taken, n.taken)
+		return
+	}
+	a := &u.of
+	a.TransferIds, a.Quarters, a.Guards = append(a.TransferIds, string(key.transfer)), append(a.Quarters, key.quarter), append(a.Guards, string(key.guard))
+	a.Replayed, a.Taken = append(a.Replayed, n.replayed), append(a.Taken, n.taken)
+	a.FirstAt, a.LastAt = append(a.FirstAt, n.first), append(a.LastAt, n.last)
 }
 
 // unwritten gives what has to be written, by ledger, and forgets what is old.
-func (t *tallies) unwritten() map[int32]dbsqlc.DuplicatesTallyParams {
+func (t *tallies) unwritten() map[int32]*unwritten {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list := map[int32]dbsqlc.DuplicatesTallyParams{}
-	for _, key := range slices.SortedFunc(maps.Keys(t.counts), func(a, b tallyKey) int { return a.quarter.Compare(b.quarter) }) {
-		n := t.counts[key]
+	list := map[int32]*unwritten{}
+	for key, n := range t.counts {
 		if n.written {
 			if time.Since(key.quarter) > tallyKept*quarter {
 				delete(t.counts, key)
@@ -106,31 +162,43 @@ func (t *tallies) unwritten() map[int32]dbsqlc.DuplicatesTallyParams {
 			continue
 		}
 		n.written = true
-		args := list[key.ledgerID]
-		args.LedgerID, args.Run = key.ledgerID, t.run
-		args.Quarters, args.Guards = append(args.Quarters, key.quarter), append(args.Guards, string(key.guard))
-		args.Replayed, args.Taken = append(args.Replayed, n.replayed), append(args.Taken, n.taken)
-		list[key.ledgerID] = args
+		u := list[key.ledgerID]
+		if u == nil {
+			u = &unwritten{
+				all: dbsqlc.DuplicatesTallyParams{LedgerID: key.ledgerID, Run: t.run},
+				of:  dbsqlc.DuplicatesTallyTransfersParams{LedgerID: key.ledgerID, Run: t.run},
+			}
+			list[key.ledgerID] = u
+		}
+		u.add(key, n)
 	}
 	return list
 }
 
 // failed has what was not written be written another time.
-func (t *tallies) failed(args dbsqlc.DuplicatesTallyParams) {
+func (t *tallies) failed(u *unwritten) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range args.Quarters {
-		if n := t.counts[tallyKey{args.LedgerID, args.Quarters[i], Guard(args.Guards[i])}]; n != nil {
+	for _, key := range u.keys {
+		if n := t.counts[key]; n != nil {
 			n.written = false
 		}
 	}
 }
 
-// CountDuplicates notes duplicates that a guard before the ledger has stopped: those that were answered again, and those refused because the
-// content was another.
-func (j *Journal) CountDuplicates(ctx context.Context, name ledger.Name, guard Guard, replayed, taken int64) {
+// CountReplay notes that a guard before the ledger has answered a request for a transfer again.
+func (j *Journal) CountReplay(ctx context.Context, name ledger.Name, guard Guard, id ledger.TransferID) {
+	j.count(ctx, name, guard, id, replayed)
+}
+
+// CountTaken notes that a guard before the ledger has refused a request, because the transfer of its id has other content.
+func (j *Journal) CountTaken(ctx context.Context, name ledger.Name, guard Guard, id ledger.TransferID) {
+	j.count(ctx, name, guard, id, taken)
+}
+
+func (j *Journal) count(ctx context.Context, name ledger.Name, guard Guard, id ledger.TransferID, how duplicate) {
 	if book, err := j.ledger(ctx, name); err == nil {
-		j.tallies.count(book.id, guard, replayed, taken)
+		j.tallies.count(book.id, guard, id, how)
 	}
 }
 
@@ -139,8 +207,13 @@ func (j *Journal) writeTallies(ctx context.Context) error {
 	var failed error
 	list := j.tallies.unwritten()
 	for _, ledgerID := range slices.Sorted(maps.Keys(list)) {
-		if err := j.sql.DuplicatesTally(ctx, j.pool, list[ledgerID]); err != nil {
-			j.tallies.failed(list[ledgerID])
+		u := list[ledgerID]
+		err := j.sql.DuplicatesTally(ctx, j.pool, u.all)
+		if err == nil && len(u.of.TransferIds) > 0 {
+			err = j.sql.DuplicatesTallyTransfers(ctx, j.pool, u.of)
+		}
+		if err != nil {
+			j.tallies.failed(u)
 			failed = cmp.Or(failed, err)
 		}
 	}
@@ -172,4 +245,36 @@ func (p *Period) Duplicates(ctx context.Context) ([]Stopped, error) {
 		return err
 	})
 	return list, err
+}
+
+// Duplicates is how often a guard has stopped duplicates of a transfer in a quarter of an hour.
+type Duplicates struct {
+	Transfer ledger.TransferID
+	Guard    Guard
+	// Replayed were answered again as the first time, and Taken refused because their content was another.
+	Replayed, Taken int64
+	// First and Last are when, by the servers' clocks.
+	First, Last time.Time
+}
+
+// DuplicatesOf tells what the servers have counted of some transfers, at most so many, the oldest first. It is no proof that there were no others: a
+// server that was killed has lost what it had counted last, and of thousands at once not all are counted one by one.
+func (j *Journal) DuplicatesOf(ctx context.Context, name ledger.Name, ids []ledger.TransferID, most int) ([]Duplicates, error) {
+	book, err := j.ledger(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	rows, err := j.sql.DuplicatesOfTransfers(ctx, j.pool, dbsqlc.DuplicatesOfTransfersParams{LedgerID: book.id, TransferIds: texts, Most: int32(most)}) //nolint:gosec // It is a few hundred.
+	if err != nil {
+		return nil, j.public(ctx, "read the duplicates of transfers", err)
+	}
+	list := make([]Duplicates, len(rows))
+	for i, row := range rows {
+		list[i] = Duplicates{ledger.TransferID(row.TransferID), Guard(row.Guard), row.Replayed, row.Taken, row.FirstAt.UTC(), row.LastAt.UTC()}
+	}
+	return list, nil
 }

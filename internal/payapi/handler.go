@@ -175,7 +175,7 @@ func (a *API) under(w http.ResponseWriter, r *http.Request, who Principal, route
 	}
 	t := newTicket(who.Name, key, fingerprint(r.Method, route, c))
 	given, err := answer(ctx, t, spec)
-	a.countDuplicate(ctx, given, err)
+	a.countDuplicate(ctx, spec.ID, given, err)
 	if err != nil {
 		return err
 	}
@@ -236,13 +236,13 @@ func again(err error) (answer, error) {
 }
 
 // countDuplicate notes a duplicate that the key has stopped. One that only the ledger has stopped, the journal counts.
-func (a *API) countDuplicate(ctx context.Context, given answer, err error) {
+func (a *API) countDuplicate(ctx context.Context, id ledger.TransferID, given answer, err error) {
 	var p *problem
 	switch {
 	case given.byKey:
-		a.config.Journal.CountDuplicates(ctx, a.config.Ledger, journal.KeyGuard, 1, 0)
+		a.config.Journal.CountReplay(ctx, a.config.Ledger, journal.KeyGuard, id)
 	case errors.As(err, &p) && p.Code == codeKeyReused:
-		a.config.Journal.CountDuplicates(ctx, a.config.Ledger, journal.KeyGuard, 0, 1)
+		a.config.Journal.CountTaken(ctx, a.config.Ledger, journal.KeyGuard, id)
 	}
 }
 

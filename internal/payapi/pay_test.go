@@ -2,12 +2,15 @@ package payapi_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/khata-ledger/khata/internal/ledgertest"
+	"github.com/khata-ledger/khata/internal/payapi"
 	"github.com/khata-ledger/khata/internal/pg"
+	"github.com/khata-ledger/khata/ledger"
 )
 
 // The passenger on the train: 2,000 taka, 500 sent, the answer lost, sent again. 1,500 are left.
@@ -46,6 +49,21 @@ func TestPay_Train(t *testing.T) {
 		t.Errorf("%+v, first %+v", r, no)
 	}
 	ledgertest.CheckBooks(t, s.db)
+	// Support can see how often she pressed.
+	s.journal.Close() // It writes what it has counted.
+	paid, refused := payapi.PaymentID("user:shimul", strings.Trim(key, `"`)), payapi.PaymentID("user:shimul", poor)
+	pressed, err := s.journal.DuplicatesOf(t.Context(), "", []ledger.TransferID{paid, refused, "IN"}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[ledger.TransferID]string{}
+	for _, d := range pressed { // A quarter of an hour may have ended meanwhile.
+		got[d.Transfer] += strings.Repeat(string(d.Guard)+" replayed ", int(d.Replayed)) + strings.Repeat(string(d.Guard)+" taken ", int(d.Taken))
+	}
+	want := map[ledger.TransferID]string{paid: "key replayed key replayed key taken ", refused: "key replayed "}
+	if !maps.Equal(got, want) {
+		t.Errorf("pressed again: %q, want %q", got, want)
+	}
 }
 
 // After its window a key has no row any more, and never pays twice all the same: the answer is rebuilt from the transfer.

@@ -69,7 +69,7 @@ func (r *run) growth(ctx context.Context) error {
 		}
 		counted[day].taken += s.Taken
 	}
-	err = r.begin(growthColumns, sheet.Fact{ID: "duplicates", Title: "Duplicates", Value: "as the servers have counted them; one that was killed has lost up to a minute's"})
+	err = r.begin(growthColumns, sheet.Fact{ID: "duplicates", Title: "Duplicates", Value: "as the servers have counted them; one that was killed has lost up to ten seconds' worth"})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -45,7 +47,7 @@ func (s SupportSources) Desk(config support.Config) *support.Desk {
 	config.PaymentID = payapi.PaymentID
 	// It is asked, and follows nothing: that is for the server's own.
 	config.Suspects = suspect.New(suspect.Config{Journal: s.Journal, Pool: s.Books})
-	config.Tellers = append(config.Tellers, keyTeller{s.Books}, eventTeller{s.Books})
+	config.Tellers = append(config.Tellers, keyTeller{s.Books}, duplicateTeller{s.Journal}, eventTeller{s.Books})
 	config.Piles = append(config.Piles, keyPile{s.Books}, eventPile{s.Books})
 	if s.Fraud != nil {
 		config.Tellers = append(config.Tellers, fraudTeller{s.Fraud})
@@ -114,6 +116,40 @@ func (t keyTeller) Tell(ctx context.Context, s support.Subject, most int) ([]sup
 		})
 	}
 	return cut(list, most), nil
+}
+
+// duplicateTeller tells how often somebody has pressed again.
+type duplicateTeller struct{ journal *journal.Journal }
+
+func (duplicateTeller) Source() string { return "duplicate" }
+
+func (t duplicateTeller) Tell(ctx context.Context, s support.Subject, most int) ([]support.Item, error) {
+	found, err := t.journal.DuplicatesOf(ctx, s.Ledger, s.IDs(), most)
+	var list []support.Item
+	for _, d := range found {
+		var what []string
+		if d.Replayed > 0 {
+			what = append(what, "the same request came again "+times(d.Replayed)+" and was given the first answer")
+		}
+		if d.Taken > 0 {
+			what = append(what, "one with other content came "+times(d.Taken)+" under its name and was refused")
+		}
+		list = append(list, support.Item{
+			At: d.First, Source: "duplicate", Transfer: d.Transfer, What: strings.Join(append(what, "nothing moved"), "; "),
+			Details: details("stopped_by", string(d.Guard), "until", formatUTC(d.Last)),
+		})
+	}
+	return cut(list, most), err
+}
+
+func times(n int64) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return strconv.FormatInt(n, 10) + " times"
 }
 
 func formatUTC(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

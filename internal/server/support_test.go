@@ -54,11 +54,22 @@ func TestSupportSources(t *testing.T) {
 	}
 	const user, key = "user-1", "key-0123456789abcdef"
 	id := payapi.PaymentID(user, key)
-	result, err := j.PostWith(t.Context(), user, "", ledger.TransferSpec{
-		ID: id, Entries: ledger.Simple("wallet:a", "wallet:b", decimal.RequireFromString("5"), "BDT"),
-	}, nil, nil)
+	spec := ledger.TransferSpec{ID: id, Entries: ledger.Simple("wallet:a", "wallet:b", decimal.RequireFromString("5"), "BDT")}
+	result, err := j.PostWith(t.Context(), user, "", spec, nil, nil)
 	if err != nil || result.Err != nil {
 		t.Fatal(err, result.Err)
+	}
+	// She presses again, at two servers: the ledger stops it twice, and the key six times, twice of it because the amount was another.
+	for range 2 {
+		server := journal.New(pool, journal.Config{})
+		if again, err := server.PostWith(t.Context(), user, "", spec, nil, nil); err != nil || !again.Replayed {
+			t.Fatal(err, again)
+		}
+		for range 2 {
+			server.CountReplay(t.Context(), "", journal.KeyGuard, id)
+		}
+		server.CountTaken(t.Context(), "", journal.KeyGuard, id)
+		server.Close() // It writes what it has counted.
 	}
 	events := relay.EventIDsOf("main", result.Transfer)
 	if len(events) != 3 {
@@ -100,11 +111,16 @@ func TestSupportSources(t *testing.T) {
 	for source, want := range map[string][]string{
 		"ledger": {"user-1|5.00 BDT was moved"},
 		"key":    {"user-1|the request was answered with status 201", key},
-		"event":  {"event khata.transfer.posted.v1 was published", "event khata.account.moved.v1 was published", "event khata.account.moved.v1 is parked", "too large"},
-		"fraud":  {"the fraud check has flagged it: it is large (rule large)", "mina|the verdict was settled as cleared", "all is well"},
-		"sms":    {"message to wallet:b, queued: 5.00 received", "+8801711000012"},
-		"inbox":  {"consumer sms did not handle event", "it is old"},
-		"audit":  {"rina|looked at this story"},
+		"duplicate": {
+			"|the same request came again twice and was given the first answer; nothing moved|[{Name:stopped_by Value:ledger} {Name:until ",
+			"|the same request came again 4 times and was given the first answer; one with other content came twice under its name and was refused; nothing moved|" +
+				"[{Name:stopped_by Value:key} {Name:until ",
+		},
+		"event": {"event khata.transfer.posted.v1 was published", "event khata.account.moved.v1 was published", "event khata.account.moved.v1 is parked", "too large"},
+		"fraud": {"the fraud check has flagged it: it is large (rule large)", "mina|the verdict was settled as cleared", "all is well"},
+		"sms":   {"message to wallet:b, queued: 5.00 received", "+8801711000012"},
+		"inbox": {"consumer sms did not handle event", "it is old"},
+		"audit": {"rina|looked at this story"},
 	} {
 		for _, text := range want {
 			if !strings.Contains(have[source], text) {

@@ -1613,7 +1613,7 @@ func (x *Story) GetWarnings() []string {
 type StoryItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at" json:"at,omitempty"`
-	// Who knows it: ledger, key, event, refund, fraud, sms, inbox or audit. There may be others.
+	// Who knows it: ledger, key, duplicate, event, refund, fraud, sms, inbox or audit. There may be others.
 	Source string `protobuf:"bytes,2,opt,name=source" json:"source,omitempty"`
 	// Which one of the story it is about.
 	TransferId string `protobuf:"bytes,3,opt,name=transfer_id,json=transferId" json:"transfer_id,omitempty"`
