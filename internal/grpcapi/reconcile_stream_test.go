@@ -101,7 +101,9 @@ func TestImport_Cancelled(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, m := range []*khatav1.ImportBankFileRequest{spec(&khatav1.BankFileSpec{BankAccount: "bank"}), chunk(content)} {
-				if err := stream.Send(m); err != nil {
+				err := stream.Send(m)
+				late := how == "at a deadline" && errors.Is(err, io.EOF) // It has passed already, on a busy machine.
+				if err != nil && !late {
 					t.Fatal(err)
 				}
 			}

@@ -114,7 +114,7 @@ func TestStream_CallerGoesAway(t *testing.T) {
 	}{
 		"cancels": {func(t *testing.T) (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }, ledger.CodeCancelled},
 		"has a deadline": {func(t *testing.T) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(t.Context(), 300*time.Millisecond)
+			return context.WithTimeout(t.Context(), 3*time.Second) // The first rows have to be here by then.
 		}, ledger.CodeDeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
