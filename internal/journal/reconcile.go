@@ -121,13 +121,9 @@ func (j *Journal) TransfersNamed(ctx context.Context, name ledger.Name, ids []le
 	if err != nil {
 		return nil, err
 	}
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = string(id)
-	}
 	var list []*ledger.Transfer
 	err = j.read(ctx, "read transfers", func(ctx context.Context) (err error) {
-		list, err = j.transfers(ctx, j.pool, book.id, texts)
+		list, err = j.transfers(ctx, j.pool, book.id, texts(ids))
 		return err
 	})
 	return list, err
@@ -141,4 +137,12 @@ func (p *Period) accountNo(ctx context.Context, id ledger.AccountID) (no int64, 
 		return err
 	})
 	return no, err
+}
+
+func texts(ids []ledger.TransferID) []string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = string(id)
+	}
+	return list
 }

@@ -264,13 +264,14 @@ func (j *Journal) DuplicatesOf(ctx context.Context, name ledger.Name, ids []ledg
 	if err != nil {
 		return nil, err
 	}
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = string(id)
-	}
-	rows, err := j.sql.DuplicatesOfTransfers(ctx, j.pool, dbsqlc.DuplicatesOfTransfersParams{LedgerID: book.id, TransferIds: texts, Most: int32(most)}) //nolint:gosec // It is a few hundred.
+	args := dbsqlc.DuplicatesOfTransfersParams{LedgerID: book.id, TransferIds: texts(ids), Most: int32(most)} //nolint:gosec // It is a few hundred.
+	var rows []dbsqlc.DuplicatesOfTransfersRow
+	err = j.read(ctx, "read the duplicates of transfers", func(ctx context.Context) (err error) {
+		rows, err = j.sql.DuplicatesOfTransfers(ctx, j.pool, args)
+		return err
+	})
 	if err != nil {
-		return nil, j.public(ctx, "read the duplicates of transfers", err)
+		return nil, err
 	}
 	list := make([]Duplicates, len(rows))
 	for i, row := range rows {
