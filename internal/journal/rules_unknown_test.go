@@ -202,7 +202,7 @@ func TestRules_FrozenDatabase(t *testing.T) {
 	const budget = time.Second
 	b := setupShop(t)
 	j, _, faults := b.faulty(t, journal.Config{Budget: budget})
-	post(t, j, move("EARLIER", "cash", "wallet", "10"))
+	insist(t, j, move("EARLIER", "cash", "wallet", "10"))
 	thaw := faults.Freeze()
 	began := time.Now()
 	calls := map[string]<-chan error{
@@ -230,7 +230,7 @@ func TestRules_FrozenDatabase(t *testing.T) {
 		t.Errorf("the answers took %v, the budget is %v", took, budget)
 	}
 	thaw()
-	if got := describe(post(t, j, move("ONE", "wallet", "cash", "7"))); got != "posted" && got != "replayed" {
+	if got := describe(insist(t, j, move("ONE", "wallet", "cash", "7"))); got != "posted" && got != "replayed" {
 		t.Errorf("after the thaw: %s", got)
 	}
 	b.once(t, "ONE")
@@ -243,10 +243,10 @@ func TestRules_FrozenDatabase(t *testing.T) {
 func TestRules_LateCommit(t *testing.T) {
 	t.Parallel()
 	b := setupShop(t)
-	j, _, faults := b.faulty(t, journal.Config{Budget: 1500 * time.Millisecond})
+	j, _, faults := b.faulty(t, journal.Config{Budget: 4 * time.Second})
 	post(t, j, move("EARLIER", "cash", "shop", "10"))
 	watcher := rawAs(t, b.db.SuperDSN())
-	faults.DelayCommits(3 * time.Second)
+	arrive := faults.HoldCommits()
 	// Its row is inserted. It gives up before its COMMIT arrives.
 	first := postAsync(j, move("ONE", "cash", "shop", "7"))
 	if got := describeAll(result(t, first)); got != string(ledger.CodeUnavailable) {
@@ -258,6 +258,7 @@ func TestRules_LateCommit(t *testing.T) {
 	second := postAsync(b.Journal, move("ONE", "cash", "shop", "7"))
 	watcher.awaitJournalBlocked(t, 1)
 	pending(t, second)
+	arrive()
 	if got := describeAll(result(t, second)); got != "replayed" {
 		t.Errorf("the second try: %s", got)
 	}
