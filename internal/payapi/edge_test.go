@@ -85,6 +85,28 @@ func (s *server) moved(t testing.TB, times int) {
 	ledgertest.CheckBooks(t, s.db)
 }
 
+// untilCommit sends a request, and waits until its commit is on the way through the faults, which are to hold it.
+func untilCommit(t testing.TB, faults *pgtest.Faults, send func() (reply, error)) <-chan reply {
+	t.Helper()
+	before := faults.Commits()
+	done := make(chan reply, 1)
+	go func() {
+		r, err := send()
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	for faults.Commits() == before {
+		select {
+		case r := <-done:
+			t.Fatalf("answered before a commit: %+v", r)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return done
+}
+
 // budget gives a server a journal with another budget.
 func budget(t testing.TB, d time.Duration) func(*payapi.Config) {
 	return func(c *payapi.Config) {
@@ -586,19 +608,8 @@ func TestEdge_StillRunning(t *testing.T) {
 		}
 		return r
 	}
-	faults.DelayCommits(time.Second)
-	before := faults.Commits()
-	done := make(chan reply)
-	go func() {
-		r, err := pay(slow, "1")
-		if err != nil {
-			t.Error(err)
-		}
-		done <- r
-	}()
-	for faults.Commits() == before {
-		time.Sleep(time.Millisecond)
-	}
+	release := faults.HoldCommits()
+	done := untilCommit(t, faults, func() (reply, error) { return pay(slow, "1") })
 	for _, amount := range []string{"1", "2"} {
 		if r := again(amount); r.status != 409 || r.code() != "IDEMPOTENCY_IN_PROGRESS" || r.retryAfter != "1" || r.replayed != "" {
 			t.Errorf("%s while it is running: %+v", amount, r)
@@ -607,6 +618,7 @@ func TestEdge_StillRunning(t *testing.T) {
 	if r := s.ask(t, "shimul", "GET", "/v1/transfers/by-idempotency-key/a-payment-that-takes-long", ""); r.status != 404 {
 		t.Errorf("a look while it is running: %v", r)
 	}
+	release()
 	first := <-done
 	if first.status != 201 || first.replayed != "" {
 		t.Fatal(first)
@@ -629,19 +641,10 @@ func TestEdge_WaitedForTheFirst(t *testing.T) {
 	s := setup(t)
 	faults := pgtest.NewFaults(t)
 	slow := serve(t, s.db, pg.Config{DSN: s.db.ServiceDSN(), Dial: faults.DialFunc(nil)})
-	faults.DelayCommits(500 * time.Millisecond)
-	before := faults.Commits()
-	done := make(chan reply)
-	go func() {
-		r, err := slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "a-payment-that-takes-long")
-		if err != nil {
-			t.Error(err)
-		}
-		done <- r
-	}()
-	for faults.Commits() == before {
-		time.Sleep(time.Millisecond)
-	}
+	release := faults.HoldCommits()
+	done := untilCommit(t, faults, func() (reply, error) {
+		return slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "a-payment-that-takes-long")
+	})
 	var wg sync.WaitGroup
 	var same, other reply
 	wg.Go(func() {
@@ -650,6 +653,13 @@ func TestEdge_WaitedForTheFirst(t *testing.T) {
 	wg.Go(func() {
 		other, _ = s.try("shimul", "POST", "/v1/transfers", payment("2"), "Idempotency-Key", "a-payment-that-takes-long")
 	})
+	const waiting = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()"
+	for end := time.Now().Add(time.Minute); s.number(t, waiting) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody waits for the wallets")
+		}
+	}
+	release()
 	first := <-done
 	wg.Wait()
 	if first.status != 201 || !same.sameAs(first) || same.replayed != "true" {
@@ -732,21 +742,13 @@ func TestEdge_DatabaseRestarts(t *testing.T) {
 	s := setup(t)
 	faults := pgtest.NewFaults(t)
 	slow := serve(t, s.db, pg.Config{DSN: s.db.ServiceDSN(), Dial: faults.DialFunc(nil)})
-	faults.DelayCommits(300 * time.Millisecond)
 	for i := range 3 {
-		before := faults.Commits()
-		done := make(chan reply)
-		go func() {
-			r, err := slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", fmt.Sprint("the-database-restarts-", i))
-			if err != nil {
-				t.Error(err)
-			}
-			done <- r
-		}()
-		for faults.Commits() == before {
-			time.Sleep(time.Millisecond)
-		}
+		release := faults.HoldCommits()
+		done := untilCommit(t, faults, func() (reply, error) {
+			return slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", fmt.Sprint("the-database-restarts-", i))
+		})
 		s.db.KillBackends(t)
+		release()
 		first := <-done
 		if first.status != 201 && first.status != 503 || first.replayed != "" {
 			t.Errorf("%+v", first)
@@ -859,21 +861,15 @@ func TestEdge_GracefulStop(t *testing.T) {
 	s := setup(t)
 	faults := pgtest.NewFaults(t)
 	slow := serve(t, s.db, pg.Config{DSN: s.db.ServiceDSN(), Dial: faults.DialFunc(nil)})
-	faults.DelayCommits(300 * time.Millisecond)
-	before := faults.Commits()
-	done := make(chan reply)
-	go func() {
-		r, err := slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "the-server-is-told-to-stop")
-		if err != nil {
-			t.Error(err)
-		}
-		done <- r
-	}()
-	for faults.Commits() == before {
-		time.Sleep(time.Millisecond)
-	}
-	stopped := make(chan error)
+	release := faults.HoldCommits()
+	done := untilCommit(t, faults, func() (reply, error) {
+		return slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "the-server-is-told-to-stop")
+	})
+	stopping, stopped := make(chan struct{}), make(chan error)
+	slow.Config.RegisterOnShutdown(func() { close(stopping) })
 	go func() { stopped <- slow.Config.Shutdown(t.Context()) }()
+	<-stopping
+	release()
 	if r := <-done; r.status != 201 || r.replayed != "" {
 		t.Errorf("%+v", r)
 	}
@@ -942,21 +938,14 @@ func TestEdge_NoDatabase(t *testing.T) {
 	}
 	gone.Store(false)
 	s.moved(t, 0)
-	// Silent in the middle.
-	faults.DelayCommits(200 * time.Millisecond)
-	before := faults.Commits()
-	done := make(chan reply)
-	go func() {
-		r, err := cut.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "a-payment-without-database")
-		if err != nil {
-			t.Error(err)
-		}
-		done <- r
-	}()
-	for faults.Commits() == before {
-		time.Sleep(time.Millisecond)
-	}
+	// Silent in the middle. This one must come as far as its commit, and so has more time.
+	silent := serve(t, s.db, config, budget(t, 3*time.Second))
+	release := faults.HoldCommits()
+	done := untilCommit(t, faults, func() (reply, error) {
+		return silent.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "a-payment-without-database")
+	})
 	thaw := faults.Freeze()
+	release()
 	r := <-done
 	if r.status != 503 || r.retryAfter == "" || !strings.Contains(r.body, "not known yet") {
 		t.Errorf("%+v", r)
@@ -966,7 +955,6 @@ func TestEdge_NoDatabase(t *testing.T) {
 		t.Errorf("while it is silent: %+v", r)
 	}
 	thaw()
-	faults.DelayCommits(0)
 	for range 1000 {
 		if r = s.pay(t, "a-payment-without-database", "1"); r.status == 201 {
 			break
@@ -1091,25 +1079,17 @@ func TestEdge_DropWhileInFlight(t *testing.T) {
 		t.Fatal("a server that starts does not drop what is old")
 	}
 	s.exec(t, "CREATE TABLE payment_key_20200101 PARTITION OF payment_key FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')")
-	faults.DelayCommits(2 * time.Second)
-	before := faults.Commits()
-	done := make(chan reply)
-	go func() {
-		r, err := slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "a-payment-in-flight")
-		if err != nil {
-			t.Error(err)
-		}
-		done <- r
-	}()
-	for faults.Commits() == before {
-		time.Sleep(time.Millisecond)
-	}
+	release := faults.HoldCommits()
+	done := untilCommit(t, faults, func() (reply, error) {
+		return slow.try("shimul", "POST", "/v1/transfers", payment("1"), "Idempotency-Key", "a-payment-in-flight")
+	})
 	if err := s.api.KeepPartitions(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if !there() {
 		t.Error("it was dropped under a payment")
 	}
+	release()
 	if r := <-done; r.status != 201 {
 		t.Errorf("%+v", r)
 	}

@@ -26,7 +26,7 @@ type Faults struct {
 	before, after int
 	delay         time.Duration
 	commitDelay   time.Duration
-	frozen        chan struct{} // nil, or open until the thaw
+	frozen, held  gate // everything, and COMMITs alone
 	links         map[*link]struct{}
 	commits, cuts int
 }
@@ -61,20 +61,7 @@ func (f *Faults) CutAfterCommit(n int) {
 // hang, and the server does not hear of a client that hangs up. What was sent
 // meanwhile arrives after thaw. Freezing twice is one freeze; either thaw ends it.
 func (f *Faults) Freeze() (thaw func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.frozen == nil {
-		f.frozen = make(chan struct{})
-	}
-	frozen := f.frozen
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.frozen == frozen {
-			close(frozen)
-			f.frozen = nil
-		}
-	}
+	return f.shut(&f.frozen)
 }
 
 // Delay holds what clients send back for d, from now on, in each piece as it
@@ -90,6 +77,13 @@ func (f *Faults) DelayCommits(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.commitDelay = d
+}
+
+// HoldCommits holds each COMMIT until the release, from now on; what came before it
+// reaches the server at once. For the server the client is idle meanwhile, which it
+// may have a limit for. Holding twice is one hold; either release ends it.
+func (f *Faults) HoldCommits() (release func()) {
+	return f.shut(&f.held)
 }
 
 // CutAll cuts every connection now.
@@ -113,6 +107,7 @@ func (f *Faults) Close() {
 	f.mu.Unlock()
 	f.CutAll()
 	f.Freeze()()
+	f.HoldCommits()()
 }
 
 // Commits is how many COMMITs clients have sent, cut or not.
@@ -162,21 +157,45 @@ type clientConn struct {
 
 func (c clientConn) RemoteAddr() net.Addr { return c.remote }
 
-func (f *Faults) waitThaw(ctx context.Context) error {
+// gate is nil while it is open, and closed as a channel when it opens again.
+type gate chan struct{}
+
+// shut shuts a gate, unless it is, and returns what opens it.
+func (f *Faults) shut(g *gate) (open func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if *g == nil {
+		*g = make(gate)
+	}
+	shut := *g
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if *g == shut {
+			close(shut)
+			*g = nil
+		}
+	}
+}
+
+// wait waits until a gate is open.
+func (f *Faults) wait(ctx context.Context, g *gate) error {
 	for {
 		f.mu.Lock()
-		frozen := f.frozen
+		shut := *g
 		f.mu.Unlock()
-		if frozen == nil {
+		if shut == nil {
 			return ctx.Err()
 		}
 		select {
-		case <-frozen:
+		case <-shut:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
+
+func (f *Faults) waitThaw(ctx context.Context) error { return f.wait(ctx, &f.frozen) }
 
 // verdict is what happens to a COMMIT.
 type verdict int

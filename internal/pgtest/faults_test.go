@@ -172,6 +172,66 @@ func TestFaults_Freeze(t *testing.T) {
 	connect(t, db.OwnerDSN(), f)
 }
 
+// TestFaults_HoldCommits holds commits of each way, and lets them go; those that are cut meanwhile never come.
+func TestFaults_HoldCommits(t *testing.T) {
+	t.Parallel()
+	db, f := New(t), NewFaults(t)
+	direct := connect(t, db.OwnerDSN(), nil)
+	mustExec(t, direct, "CREATE TABLE fact (v text)")
+	release := f.HoldCommits()
+	insertAll := func() chan error {
+		before := f.Commits()
+		done := make(chan error, len(ways))
+		for _, way := range ways {
+			conn := connect(t, db.OwnerDSN(), f)
+			go func() { done <- way.insert(context.Background(), conn) }()
+		}
+		for deadline := time.Now().Add(opWait); f.Commits() != before+len(ways); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d commits have come", f.Commits()-before)
+			}
+		}
+		return done
+	}
+	rows := func(want int) {
+		t.Helper()
+		// The lock waits for a backend that is still at work.
+		mustExec(t, direct, "BEGIN; LOCK TABLE fact IN EXCLUSIVE MODE; COMMIT")
+		if got := text(t, direct, "SELECT count(*)::text FROM fact"); got != fmt.Sprint(want) {
+			t.Errorf("%s rows, want %d", got, want)
+		}
+	}
+	lost := insertAll()
+	f.CutAll()
+	for range ways {
+		if err := <-lost; err == nil {
+			t.Error("a commit that was held and cut succeeded")
+		}
+	}
+	rows(0)
+	done := insertAll()
+	if got := text(t, direct, "SELECT count(*)::text FROM fact"); got != "0" {
+		t.Errorf("%s rows while commits are held", got)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("answered while commits are held: %v", err)
+	default:
+	}
+	if got := text(t, connect(t, db.OwnerDSN(), f), "SELECT 'through'"); got != "through" {
+		t.Error(got)
+	}
+	release()
+	for range ways {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	rows(len(ways))
+	mustExec(t, connect(t, db.OwnerDSN(), f), "BEGIN; INSERT INTO fact VALUES ('x'); COMMIT")
+	rows(len(ways) + 1)
+}
+
 // connectNoCancel keeps pgx from sending a cancel request when it gives up, which
 // would race with the statement after the thaw.
 func connectNoCancel(t *testing.T, dsn string, f *Faults) *pgx.Conn {

@@ -100,7 +100,7 @@ func (l *link) forward(requests *requestReader) bool {
 			l.faults.mu.Lock()
 			delay := l.faults.commitDelay
 			l.faults.mu.Unlock()
-			if !l.sleep(delay) {
+			if !l.sleep(delay) || l.faults.wait(l.ctx, &l.faults.held) != nil {
 				return false
 			}
 		}

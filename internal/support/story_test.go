@@ -161,16 +161,11 @@ func (p pile) Waiting(context.Context, ledger.Name, int) (Heap, error) { return 
 func TestReview(t *testing.T) {
 	t.Parallel()
 	full := pile{heap: Heap{Count: 3, Entries: make([]Task, 30)}}
-	o := setup(t, Config{Lifetime: time.Second, Piles: []Pile{full, pile{err: errors.New("away")}}})
+	o := setup(t, Config{Piles: []Pile{full, pile{err: errors.New("away")}}})
 	o.pay(t, "order-1", "500.00")
-	over := o.ask(t, rina, spec("order-1", "20", "0"), Waiting)
-	time.Sleep(time.Until(over.ExpiresAt))
-	long := New(o.journal, o.pool, Config{})
+	over := o.expired(t, rina, spec("order-1", "20", "0"))
 	for n := range 3 {
-		r, err := long.Request(t.Context(), rina, spec("order-1", fmt.Sprint(n+1), "0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := o.ask(t, rina, spec("order-1", fmt.Sprint(n+1), "0"), Waiting)
 		if n == 2 {
 			if _, err := o.decide(t, karim, r, Reject); err != nil {
 				t.Fatal(err)

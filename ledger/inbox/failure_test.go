@@ -228,13 +228,15 @@ func TestInbox_DatabaseAway(t *testing.T) {
 	faults := pgtest.NewFaults(t)
 	config := b.config(effect)
 	config.Pool = connect(t, b.db.Through(t, faults))
-	config.MaxAttempts, config.HandleTimeout, config.BatchSize = 1, time.Second, 5
+	config.MaxAttempts, config.HandleTimeout, config.BatchSize = 1, 2*time.Second, 5
 	start(t, config)
-	for i := range 3 {
+	// A handler that is late is asked about for 2 s more. A database that is back within those says that the handler is at fault: so it is back before
+	// any is late, or after.
+	for i, away := range []time.Duration{500 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
 		b.produce(t, events(i*20, i*20+10)...)
 		thaw := faults.Freeze()
 		b.produce(t, events(i*20+10, i*20+20)...)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(away)
 		faults.CutAll()
 		thaw()
 	}
@@ -254,13 +256,13 @@ func TestInbox_Slow(t *testing.T) {
 			_, err := tx.Exec(ctx, "SELECT pg_sleep(5)")
 			return err
 		case "deaf":
-			time.Sleep(700 * time.Millisecond)
+			time.Sleep(1300 * time.Millisecond)
 			return errors.New("so late")
 		}
 		time.Sleep(60 * time.Millisecond)
 		return effect(ctx, tx, e)
 	})
-	config.HandleTimeout, config.MaxAttempts = 400*time.Millisecond, 2
+	config.HandleTimeout, config.MaxAttempts = time.Second, 2
 	b.produce(t, slices.Concat(events(0, 20), []*kgo.Record{event("s", header("ce_type", "slow")), event("d", header("ce_type", "deaf"))}, events(20, 25))...)
 	start(t, config)
 	b.wantLetters(t, "s failed open", "d failed open")
@@ -328,19 +330,31 @@ func TestInbox_LateForTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	faults := pgtest.NewFaults(t)
+	registry := prometheus.NewRegistry()
+	retries := func() string {
+		values, err := gather(registry)
+		if err != nil {
+			t.Error(err)
+		}
+		return values["khata_inbox_retries_total road"]
+	}
 	var tries atomic.Int32
 	config := b.config(func(ctx context.Context, tx pgx.Tx, e inbox.Event) error {
 		if tries.Add(1) <= 2 {
-			thaw := faults.Freeze()
-			time.AfterFunc(3500*time.Millisecond, func() {
+			thaw, before := faults.Freeze(), retries()
+			go func() {
+				// It is silent until the try is given up, for which the inbox asks it whether it is there. Longer than this it need not be.
+				for end := time.Now().Add(20 * time.Second); retries() == before && time.Now().Before(end); {
+					time.Sleep(10 * time.Millisecond)
+				}
 				faults.CutAll()
 				thaw()
-			})
+			}()
 		}
 		return effect(ctx, tx, e)
 	})
-	config.Pool = connect(t, b.db.Through(t, faults))
-	config.HandleTimeout, config.MaxAttempts = 300*time.Millisecond, 2
+	config.Pool, config.Registerer = connect(t, b.db.Through(t, faults)), registry
+	config.HandleTimeout, config.MaxAttempts = 1500*time.Millisecond, 2
 	b.produce(t, event("a"))
 	start(t, config)
 	b.wantEffects(t, "wallet", "a")
