@@ -84,19 +84,22 @@ func readyz(ctx context.Context, web *http.Client, s *server.Server) (int, error
 	return resp.StatusCode, resp.Body.Close()
 }
 
+// inTime is how long a call may take that the database keeps waiting. The server ends each by its budget, 8 seconds. This is
+// more, for a machine that has other things to do just then, and less than the 15 seconds after which a client gives up a call that hangs.
+const inTime = 14 * time.Second
+
 // askAll asks everything of every server at once, and expects to be told in time that the database is away.
 func (b *bench) askAll(t testing.TB, h *history, label string) {
 	t.Helper()
 	var wg sync.WaitGroup
 	ask := func(what string, f func() error) {
 		wg.Go(func() {
-			const promised = 10 * time.Second
 			asked := time.Now()
 			err := f()
 			took := time.Since(asked)
-			if ledger.CodeOf(err) != ledger.CodeUnavailable || took > promised {
+			if ledger.CodeOf(err) != ledger.CodeUnavailable || took > inTime {
 				t.Errorf("PostgreSQL %s: %s brings %v, code %q, after %s; want %s within %s", label, what, err,
-					ledger.CodeOf(err), took.Round(time.Millisecond), ledger.CodeUnavailable, promised)
+					ledger.CodeOf(err), took.Round(time.Millisecond), ledger.CodeUnavailable, inTime)
 			}
 		})
 	}

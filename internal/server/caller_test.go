@@ -60,6 +60,7 @@ func (c *caller) try(ctx context.Context, specs []ledger.TransferSpec) (open []l
 		return specs
 	}
 	c.history.took(time.Since(asked))
+	noTurn := hadNoTurn(err)
 	for i, spec := range specs {
 		var r client.Result
 		if err == nil {
@@ -68,6 +69,10 @@ func (c *caller) try(ctx context.Context, specs []ledger.TransferSpec) (open []l
 		if c.history.heard(spec, r, err) {
 			open = append(open, spec)
 		}
+		noTurn = noTurn || hadNoTurn(r.Err)
+	}
+	if noTurn {
+		c.history.countNoTurn()
 	}
 	return open
 }

@@ -36,62 +36,73 @@ func TestGracefulStop(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			db := pgtest.New(t)
-			b := newBench(t, db, db.ServiceDSN(), 1)
-			going, stop := test.start(t, db)
-			b.create(t, cash(), wallet("wallet:shimul", "0"), wallet("wallet:tithi", "0"))
-			h, other := newHistory(ledger.CodeUnavailable), newHistory()
-			opening := b.caller(t, other, random(1, 0))
-			opening.post(t.Context(), move("opening", "cash", "wallet:shimul", "100000.00"))
-
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			stopped := make(chan struct{})
-			var turnedAway, theOthers sync.WaitGroup
-			for n := range 20 {
-				c := &caller{history: h, clients: []*client.Client{routeTo(going).dial(t)}, random: random(1, n)}
-				turnedAway.Go(func() { postUntilTurnedAway(ctx, c, n) })
-			}
-			for n := range 4 {
-				c := b.caller(t, other, random(2, n))
-				theOthers.Go(func() {
-					for i := 0; ; i++ {
-						select {
-						case <-stopped:
-							return
-						default:
-							c.post(ctx, move(ledger.TransferID(fmt.Sprintf("other-%d-%d", n, i)), "cash", "wallet:tithi", "1.00"))
-						}
-					}
-				})
-			}
-			h.meter.wait(ctx, 300)
-			asked := time.Now()
-			stop()
-			took := time.Since(asked)
-			turnedAway.Wait()
-			// Before anything is sent again.
-			found := readBooks(t, b.superDSN)
-			answers := other.meter.count()
-			other.meter.wait(ctx, 100)
-			close(stopped)
-			theOthers.Wait()
-
-			open := h.open()
-			for _, spec := range open {
-				if _, there := found.records[spec.ID]; there {
-					t.Errorf("%s has taken effect, and its caller was turned away", spec.ID)
-				}
-			}
-			t.Logf("%d were answered, and %d turned away while it stopped, in %s; the other server answered %d",
-				h.meter.count(), len(open), took.Round(time.Millisecond), answers)
-			if len(open) == 0 {
-				t.Error("nobody was turned away: it was not stopped under load")
-			}
-			h.merge(other)
-			h.finish(t, b, true)
+			allHaveTurns(t, func(ctx context.Context, t *testing.T) *history {
+				t.Helper()
+				return stopUnderLoad(ctx, t, test.start)
+			})
 		})
 	}
+}
+
+// stopUnderLoad gives what the callers of the other server heard.
+func stopUnderLoad(ctx context.Context, t *testing.T, start func(t *testing.T, db *pgtest.DB) (address string, stop func())) *history {
+	t.Helper()
+	db := pgtest.New(t)
+	b := newBench(t, db, db.ServiceDSN(), 1)
+	going, stop := start(t, db)
+	b.create(t, cash(), wallet("wallet:shimul", "0"), wallet("wallet:tithi", "0"))
+	h, other := newHistory(ledger.CodeUnavailable), newHistory()
+	opening := b.caller(t, other, random(1, 0))
+	opening.post(ctx, move("opening", "cash", "wallet:shimul", "100000.00"))
+
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	stopped := make(chan struct{})
+	var turnedAway, theOthers sync.WaitGroup
+	for n := range 20 {
+		c := &caller{history: h, clients: []*client.Client{routeTo(going).dial(t)}, random: random(1, n)}
+		turnedAway.Go(func() { postUntilTurnedAway(ctx, c, n) })
+	}
+	for n := range 4 {
+		c := b.caller(t, other, random(2, n))
+		theOthers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stopped:
+					return
+				default:
+					c.post(ctx, move(ledger.TransferID(fmt.Sprintf("other-%d-%d", n, i)), "cash", "wallet:tithi", "1.00"))
+				}
+			}
+		})
+	}
+	h.meter.wait(ctx, 300)
+	asked := time.Now()
+	stop()
+	took := time.Since(asked)
+	turnedAway.Wait()
+	// Before anything is sent again.
+	found := readBooks(t, b.superDSN)
+	answers := other.meter.count()
+	other.meter.wait(ctx, 100)
+	close(stopped)
+	theOthers.Wait()
+
+	open := h.open()
+	for _, spec := range open {
+		if _, there := found.records[spec.ID]; there {
+			t.Errorf("%s has taken effect, and its caller was turned away", spec.ID)
+		}
+	}
+	t.Logf("%d were answered, and %d turned away while it stopped, in %s; the other server answered %d",
+		h.meter.count(), len(open), took.Round(time.Millisecond), answers)
+	if len(open) == 0 {
+		t.Error("nobody was turned away: it was not stopped under load")
+	}
+	other.report(t)
+	h.merge(other)
+	h.finish(t, b, true)
+	return other
 }
 
 // postUntilTurnedAway posts alone and in lists, until a call fails.
@@ -109,14 +120,13 @@ func postUntilTurnedAway(ctx context.Context, c *caller, n int) {
 	}
 }
 
-// merge takes over what another history of other ids has heard.
+// merge takes over what another history of other ids has heard. Its faults are in its own report.
 func (h *history) merge(other *history) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, x := range other.ids {
 		h.ids[id] = x
 	}
-	h.faults = append(h.faults, other.faults...)
 }
 
 // TestUp_Restarts stops khata up with Ctrl-C, as a user does, and with SIGKILL: the next one goes on with the data.

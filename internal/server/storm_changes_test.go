@@ -20,7 +20,10 @@ import (
 // TestStorm_Changes freezes, unfreezes and closes accounts and changes their floors while two servers post to them. Every
 // outcome must agree with the order of sequences, in which the changes have their places too, and every change must get
 // its turn: alone, among small calls, and among large ones.
-func TestStorm_Changes(t *testing.T) {
+func TestStorm_Changes(t *testing.T) { allHaveTurns(t, changesOfAccounts) }
+
+func changesOfAccounts(ctx context.Context, t *testing.T) *history {
+	t.Helper()
 	transfers, closings, changes := count(250, 1500), count(6, 30), count(4, 15)
 	sd := seed(t)
 	db := pgtest.New(t)
@@ -36,8 +39,6 @@ func TestStorm_Changes(t *testing.T) {
 		b.create(t, ledger.AccountSpec{ID: passingID(n), Type: ledger.Liability, Currency: "BDT"})
 	}
 	s.passing.Store(0)
-	ctx, cancel := stormLimit(t)
-	defer cancel()
 
 	small := phase{seed: sd, callers: 12, times: transfers, size: 1, entries: s.entries}
 	t.Logf("without changes %.0f transfers/s", s.run(ctx, t, "quiet", small))
@@ -67,6 +68,7 @@ func TestStorm_Changes(t *testing.T) {
 	if n := deadlocks(t, db); n > 0 {
 		t.Errorf("PostgreSQL had to break %d deadlocks", n)
 	}
+	return s.history
 }
 
 const shops = 6

@@ -33,8 +33,8 @@ func (b *eventBench) finish(ctx context.Context, t *testing.T, p *posting) {
 	again := eventstest.Check(t, facts, sent)
 	b.checkAnswers(t, p, facts)
 	moves, pace := b.checkCursor(t)
-	t.Logf("%d transfers posted, the slowest call took %v, %d were overtaken; %d events, and %d of them again; the cursor was moved %d times, "+
-		"mostly within %v; %d terms", len(p.answered), p.slowest, p.overtaken, len(facts), again, moves, pace, b.status(ctx, t).Term)
+	t.Logf("%d transfers posted, the slowest took %v, %d calls were made again, %d were overtaken; %d events, and %d of them again; "+
+		"the cursor was moved %d times, mostly within %v; %d terms", len(p.answered), p.slowest, p.again, p.overtaken, len(facts), again, moves, pace, b.status(ctx, t).Term)
 	if p.overtaken == 0 {
 		t.Error("no commit came late")
 	}

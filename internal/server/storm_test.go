@@ -21,8 +21,12 @@ func stormLimit(t testing.TB) (context.Context, context.CancelFunc) {
 
 // TestStorm_Retries sends every transfer from several clients at once, in opposite orders, alone and in lists, to two
 // servers, on accounts with floors that pay each other in circles, and some ids with contradictory content. Nothing is
-// broken here, so every call has to be answered: no deadlock, no lost race and no timeout may reach a caller.
-func TestStorm_Retries(t *testing.T) {
+// broken here, so every call has to be answered: no deadlock, no lost race and no timeout may reach a caller, but for the one
+// that a machine brings which stands still.
+func TestStorm_Retries(t *testing.T) { allHaveTurns(t, retries) }
+
+func retries(ctx context.Context, t *testing.T) *history {
+	t.Helper()
 	const groups, callersInGroup, block = 4, 6, 60
 	blocks := count(16, 150)
 	w := workload{seed(t)}
@@ -30,8 +34,6 @@ func TestStorm_Retries(t *testing.T) {
 	b := newBench(t, db, db.ServiceDSN(), 2)
 	b.create(t, workloadAccounts()...)
 	h := newHistory()
-	ctx, cancel := stormLimit(t)
-	defer cancel()
 
 	var wg sync.WaitGroup
 	started := time.Now()
@@ -63,11 +65,15 @@ func TestStorm_Retries(t *testing.T) {
 	}
 	t.Logf("%d answers in %s: %.0f/s, of which new transfers %.0f/s", h.meter.count(), took.Round(time.Millisecond),
 		float64(h.meter.count())/took.Seconds(), float64(len(found.inOrder))/took.Seconds())
+	return h
 }
 
 // TestStorm_OppositeOrder posts the same large lists at the same moment in different orders, on accounts that nobody has
 // to wait for: only the ids can hold anybody up, and did so in a circle if they were written in the order in which they come.
-func TestStorm_OppositeOrder(t *testing.T) {
+func TestStorm_OppositeOrder(t *testing.T) { allHaveTurns(t, oppositeOrder) }
+
+func oppositeOrder(ctx context.Context, t *testing.T) *history {
+	t.Helper()
 	const callers, size = 6, 200
 	rounds := count(40, 800)
 	w := workload{seed(t)}
@@ -75,8 +81,6 @@ func TestStorm_OppositeOrder(t *testing.T) {
 	b := newBench(t, db, db.ServiceDSN(), 2)
 	b.create(t, workloadAccounts()...)
 	h := newHistory()
-	ctx, cancel := stormLimit(t)
-	defer cancel()
 	list := make([]*caller, callers)
 	for n := range list {
 		list[n] = &caller{history: h, clients: b.clients(t)[n%2 : n%2+1], random: random(w.seed, n)}
@@ -101,6 +105,7 @@ func TestStorm_OppositeOrder(t *testing.T) {
 		t.Errorf("PostgreSQL had to break %d deadlocks", n)
 	}
 	t.Logf("%d answers in %s: %.0f/s", h.meter.count(), took.Round(time.Millisecond), float64(h.meter.count())/took.Seconds())
+	return h
 }
 
 // block is a stretch of a stream as one of its callers sends it: in his order, some of it twice, and, by the callers with
