@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -386,7 +387,7 @@ func TestInTrips_ContextEnds(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return &cancelSpy{Conn: conn, seen: &cancels}, err
 	})
-	const limit = 100 * time.Millisecond
+	watch := connect(t, pg.Config{DSN: p.db.ServiceDSN(), MaxConns: 1})
 	for _, c := range []struct {
 		name string
 		// first is in an earlier trip, last goes with the commit.
@@ -396,25 +397,57 @@ func TestInTrips_ContextEnds(t *testing.T) {
 		{"in an earlier trip", "SELECT pg_sleep(30)", "SELECT 1", false},
 		{"in the last trip", "SELECT 1", "SELECT pg_sleep(30)", true},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		run := func(ctx context.Context, name string) (firstDone bool, err error) {
+			err = pg.InTrips(ctx, p.Pool, func(trip pg.Trip) (*pgx.Batch, error) {
+				b := &pgx.Batch{}
+				b.Queue(ledgerInsert, name)
+				b.Queue(c.last)
+				err := trip(statements(c.first))
+				firstDone = err == nil
+				return b, err
+			})
+			return firstDone, err
+		}
+		check := func(how, name string, err error, took time.Duration) {
+			t.Helper()
+			if errors.Is(err, pg.ErrUnknown) != c.unknown || pg.Classify(err) != pg.Unavailable {
+				t.Errorf("%s, %s: %v", how, c.name, err)
+			}
+			if took > 10*time.Second {
+				t.Errorf("%s, %s: it took %v", how, c.name, took)
+			}
+			if p.there(t, name) {
+				t.Errorf("%s, %s: it is there", how, c.name)
+			}
+		}
+		for limit := 100 * time.Millisecond; ; limit *= 2 { // A slow machine needs more for what comes before the last trip.
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			began := time.Now()
+			firstDone, err := run(ctx, "late")
+			took := time.Since(began) - limit
+			cancel()
+			if firstDone == c.unknown || limit > 10*time.Second {
+				check("a deadline", "late", err, took)
+				break
+			}
+		}
+		// The server is at work on the statement, for certain.
+		asleep := fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = %d AND wait_event = 'PgSleep')", p.pid(t))
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() {
+			_, err := run(ctx, "gone")
+			result <- err
+		}()
+		for end := time.Now().Add(20 * time.Second); !query[bool](t, watch, asleep); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: the statement does not begin", c.name)
+			}
+		}
 		began := time.Now()
-		err := pg.InTrips(ctx, p.Pool, func(trip pg.Trip) (*pgx.Batch, error) {
-			b := &pgx.Batch{}
-			b.Queue(ledgerInsert, "cut-off")
-			b.Queue(c.last)
-			return b, trip(statements(c.first))
-		})
-		took := time.Since(began)
 		cancel()
-		if errors.Is(err, pg.ErrUnknown) != c.unknown || pg.Classify(err) != pg.Unavailable {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if took > 10*time.Second {
-			t.Errorf("%s: it took %v", c.name, took)
-		}
-		if p.there(t, "cut-off") {
-			t.Errorf("%s: it is there", c.name)
-		}
+		err := <-result
+		check("a caller who goes", "gone", err, time.Since(began))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
