@@ -2,9 +2,7 @@
 
 -- How many duplicates of each transfer each server has stopped in each quarter of an hour, for the transfer's story: she pressed four times, and three of
 -- them changed nothing. As in duplicate_tally a server sets its own rows to what it has counted, and nothing depends on them. What of a quarter is
--- beyond the first thousands of transfers is only counted there.
---
--- Old rows are nobody's evidence: whoever may delete rows may delete them, by their quarter.
+-- beyond the first thousands of transfers is only counted there. Servers delete what is 90 days old.
 SET LOCAL lock_timeout = '3s';
 CREATE TABLE duplicate_transfer_tally (
     ledger_id   integer     NOT NULL REFERENCES ledger,
@@ -22,4 +20,5 @@ CREATE TABLE duplicate_transfer_tally (
     CONSTRAINT duplicate_transfer_tally_guard_check CHECK (guard IN ('ledger', 'key')),
     CONSTRAINT duplicate_transfer_tally_counts_check CHECK (replayed >= 0 AND taken >= 0)
 );
-GRANT SELECT, INSERT, UPDATE (replayed, taken, last_at) ON duplicate_transfer_tally TO khata_service;
+CREATE INDEX duplicate_transfer_tally_quarter ON duplicate_transfer_tally (quarter);
+GRANT SELECT, INSERT, UPDATE (replayed, taken, last_at), DELETE ON duplicate_transfer_tally TO khata_service;

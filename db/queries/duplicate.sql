@@ -26,14 +26,22 @@ SELECT @ledger_id::integer, n.transfer_id, n.quarter, n.guard, @run::uuid, n.rep
                unnest(@last_at::timestamptz[]) AS last_at) n
  ORDER BY n.transfer_id, n.quarter, n.guard
 ON CONFLICT (ledger_id, transfer_id, quarter, guard, run)
-DO UPDATE SET replayed = EXCLUDED.replayed, taken = EXCLUDED.taken, last_at = EXCLUDED.last_at;
+DO UPDATE SET replayed = GREATEST(duplicate_transfer_tally.replayed, EXCLUDED.replayed), -- A write that was given up may still come.
+              taken    = GREATEST(duplicate_transfer_tally.taken, EXCLUDED.taken),
+              last_at  = GREATEST(duplicate_transfer_tally.last_at, EXCLUDED.last_at);
 
 -- name: DuplicatesOfTransfers :many
--- What all servers have counted of some transfers, quarter of an hour by quarter.
+-- What all servers have counted of some transfers, the newest first.
 SELECT transfer_id, guard, sum(replayed)::bigint AS replayed, sum(taken)::bigint AS taken, min(first_at)::timestamptz AS first_at,
        max(last_at)::timestamptz AS last_at
   FROM duplicate_transfer_tally
  WHERE ledger_id = @ledger_id AND transfer_id = ANY (@transfer_ids::text[])
- GROUP BY transfer_id, guard, quarter
- ORDER BY quarter, transfer_id, guard
+ GROUP BY transfer_id, guard
+ ORDER BY max(last_at) DESC, transfer_id, guard
  LIMIT @most;
+
+-- name: DuplicatesForget :execrows
+-- Deletes some of what was counted of transfers long ago.
+DELETE FROM duplicate_transfer_tally
+ WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM duplicate_transfer_tally d
+                          WHERE d.quarter < now() - make_interval(secs => @seconds::double precision) ORDER BY d.quarter LIMIT @most));

@@ -12,13 +12,33 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const DuplicatesForget = `-- name: DuplicatesForget :execrows
+DELETE FROM duplicate_transfer_tally
+ WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM duplicate_transfer_tally d
+                          WHERE d.quarter < now() - make_interval(secs => $1::double precision) ORDER BY d.quarter LIMIT $2))
+`
+
+type DuplicatesForgetParams struct {
+	Seconds float64
+	Most    int32
+}
+
+// Deletes some of what was counted of transfers long ago.
+func (q *Queries) DuplicatesForget(ctx context.Context, db DBTX, arg DuplicatesForgetParams) (int64, error) {
+	result, err := db.Exec(ctx, DuplicatesForget, arg.Seconds, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const DuplicatesOfTransfers = `-- name: DuplicatesOfTransfers :many
 SELECT transfer_id, guard, sum(replayed)::bigint AS replayed, sum(taken)::bigint AS taken, min(first_at)::timestamptz AS first_at,
        max(last_at)::timestamptz AS last_at
   FROM duplicate_transfer_tally
  WHERE ledger_id = $1 AND transfer_id = ANY ($2::text[])
- GROUP BY transfer_id, guard, quarter
- ORDER BY quarter, transfer_id, guard
+ GROUP BY transfer_id, guard
+ ORDER BY max(last_at) DESC, transfer_id, guard
  LIMIT $3
 `
 
@@ -37,7 +57,7 @@ type DuplicatesOfTransfersRow struct {
 	LastAt     time.Time
 }
 
-// What all servers have counted of some transfers, quarter of an hour by quarter.
+// What all servers have counted of some transfers, the newest first.
 func (q *Queries) DuplicatesOfTransfers(ctx context.Context, db DBTX, arg DuplicatesOfTransfersParams) ([]DuplicatesOfTransfersRow, error) {
 	rows, err := db.Query(ctx, DuplicatesOfTransfers, arg.LedgerID, arg.TransferIds, arg.Most)
 	if err != nil {
@@ -153,7 +173,9 @@ SELECT $1::integer, n.transfer_id, n.quarter, n.guard, $2::uuid, n.replayed, n.t
                unnest($9::timestamptz[]) AS last_at) n
  ORDER BY n.transfer_id, n.quarter, n.guard
 ON CONFLICT (ledger_id, transfer_id, quarter, guard, run)
-DO UPDATE SET replayed = EXCLUDED.replayed, taken = EXCLUDED.taken, last_at = EXCLUDED.last_at
+DO UPDATE SET replayed = GREATEST(duplicate_transfer_tally.replayed, EXCLUDED.replayed), -- A write that was given up may still come.
+              taken    = GREATEST(duplicate_transfer_tally.taken, EXCLUDED.taken),
+              last_at  = GREATEST(duplicate_transfer_tally.last_at, EXCLUDED.last_at)
 `
 
 type DuplicatesTallyTransfersParams struct {

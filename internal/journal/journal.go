@@ -35,6 +35,9 @@ type Config struct {
 	// ExpireEvery is how often the job that expires holds looks whether some are due. Default 500 ms; a negative one turns the job
 	// off.
 	ExpireEvery time.Duration
+	// CountEvery is how often the job that writes down the duplicates that were stopped does so: for how long support may wait to see one in a transfer's
+	// story, and how much a server that is killed loses. Default 10 s; a negative one turns the job off, and what deletes old counts.
+	CountEvery time.Duration
 	// Logger gets what callers are not told. Default: discard.
 	Logger *slog.Logger
 	// Metrics may be nil.
@@ -62,6 +65,9 @@ func (c Config) withDefaults(pool *pgxpool.Pool) Config {
 	}
 	if c.ExpireEvery == 0 {
 		c.ExpireEvery = 500 * time.Millisecond
+	}
+	if c.CountEvery == 0 {
+		c.CountEvery = 10 * time.Second
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -102,7 +108,7 @@ func New(pool *pgxpool.Pool, config Config) *Journal {
 		places: config.Posters, perBook: config.PostersPerLedger, perBookStuck: config.Posters / 2, maxBytes: config.MaxWaiting,
 	}
 	go j.runJanitor(ctx)
-	j.jobs = []func(){j.snapshots.job(j).Start(ctx), j.expiries().Start(ctx), j.tallyJob().Start(ctx)}
+	j.jobs = []func(){j.snapshots.job(j).Start(ctx), j.expiries().Start(ctx), j.tallyJob().Start(ctx), j.forgetJob().Start(ctx)}
 	return j
 }
 

@@ -38,13 +38,16 @@ const (
 )
 
 const (
-	// tallyEvery is for how long support may wait to see a duplicate in a transfer's story, and how much a server that is killed loses.
-	tallyEvery = 10 * time.Second
-	quarter    = 15 * time.Minute
-	// tallyKept is for how many quarters a server keeps what it has counted: long enough to have written it.
+	quarter = 15 * time.Minute
+	// tallyKept is for how many quarters a server keeps what it could not write of single transfers.
 	tallyKept = 8
-	// maxTallied bounds of how many transfers in a quarter duplicates are counted one by one. An import that is run again would have millions.
+	// maxTallied bounds of how many transfers of a ledger in a quarter a guard's duplicates are counted one by one. An import that is run again would have
+	// millions.
 	maxTallied = 4_000
+	// tallySlice is how many of them are written, or forgotten, by one statement.
+	tallySlice = 1_000
+	// forgetAfter is for how long the database keeps what was counted of single transfers.
+	forgetAfter, forgetEvery = 90 * 24 * time.Hour, time.Hour
 )
 
 // tallies counts the duplicates that this server stops. A duplicate writes nothing, and so leaves no trace of its own: the counts are written
@@ -54,19 +57,21 @@ type tallies struct {
 
 	mu     sync.Mutex
 	counts map[tallyKey]*tally
-	// of has how many counts of the newest quarter are of single transfers.
-	of struct {
-		quarter time.Time
-		counts  int
-	}
+	// places has how many of the counts of a quarter are of single transfers, by ledger and guard.
+	quarter time.Time
+	places  map[place]int
+}
+
+type place struct {
+	ledgerID int32
+	guard    Guard
 }
 
 type tallyKey struct {
-	ledgerID int32
+	place
 	// transfer is empty for all of them together.
 	transfer ledger.TransferID
 	quarter  time.Time
-	guard    Guard
 }
 
 type tally struct {
@@ -76,26 +81,27 @@ type tally struct {
 }
 
 func newTallies() *tallies {
-	t := &tallies{run: pgtype.UUID{Valid: true}, counts: map[tallyKey]*tally{}}
+	t := &tallies{run: pgtype.UUID{Valid: true}, counts: map[tallyKey]*tally{}, places: map[place]int{}}
 	_, _ = rand.Read(t.run.Bytes[:]) // It never fails.
 	return t
 }
 
 // count counts a duplicate of a transfer, in the quarter of an hour that it is by this server's clock.
 func (t *tallies) count(ledgerID int32, guard Guard, id ledger.TransferID, how duplicate) {
-	now := time.Now().UTC()
-	key := tallyKey{ledgerID: ledgerID, quarter: now.Truncate(quarter), guard: guard}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := time.Now().UTC()
+	key := tallyKey{place: place{ledgerID, guard}, quarter: now.Truncate(quarter)}
+	if !key.quarter.Equal(t.quarter) { // Another one, which may be an earlier one: clocks are put right.
+		t.quarter = key.quarter
+		clear(t.places)
+	}
 	t.add(key, how, now)
 	if key.transfer = id; t.counts[key] == nil {
-		if key.quarter.After(t.of.quarter) {
-			t.of.quarter, t.of.counts = key.quarter, 0
-		}
-		if t.of.counts == maxTallied {
+		if t.places[key.place] == maxTallied {
 			return
 		}
-		t.of.counts++
+		t.places[key.place]++
 	}
 	t.add(key, how, now)
 }
@@ -115,9 +121,13 @@ func (t *tallies) add(key tallyKey, how duplicate, now time.Time) {
 	n.last, n.written = now, false
 }
 
-// countResults counts the duplicates among the answers to requests.
+// countResults counts the duplicates among the answers to requests. Those that Khata's own rooms post are no duplicates that somebody sent: two servers
+// expire the same hold, or finish the same refund; and a room that posts for others, with a hook, knows who has asked, and counts by itself.
 func (t *tallies) countResults(ledgerID int32, items []item, results []PostResult) {
 	for i := range results {
+		if items[i].hook != nil || items[i].spec.Kind() == ledger.Expiry {
+			continue
+		}
 		switch r := &results[i]; {
 		case r.Replayed:
 			t.count(ledgerID, LedgerGuard, items[i].spec.ID, replayed)
@@ -130,7 +140,7 @@ func (t *tallies) countResults(ledgerID int32, items []item, results []PostResul
 // unwritten are the counts of a ledger that have to be written.
 type unwritten struct {
 	all dbsqlc.DuplicatesTallyParams
-	of  dbsqlc.DuplicatesTallyTransfersParams
+	of  []dbsqlc.DuplicatesTallyTransfersParams
 	// keys are those of both.
 	keys []tallyKey
 }
@@ -143,31 +153,34 @@ func (u *unwritten) add(key tallyKey, n *tally) {
 		a.Replayed, a.Taken = append(a.Replayed, n.replayed), append(a.Taken, n.taken)
 		return
 	}
-	a := &u.of
+	if last := len(u.of) - 1; last < 0 || len(u.of[last].Quarters) == tallySlice {
+		u.of = append(u.of, dbsqlc.DuplicatesTallyTransfersParams{LedgerID: u.all.LedgerID, Run: u.all.Run})
+	}
+	a := &u.of[len(u.of)-1]
 	a.TransferIds, a.Quarters, a.Guards = append(a.TransferIds, string(key.transfer)), append(a.Quarters, key.quarter), append(a.Guards, string(key.guard))
 	a.Replayed, a.Taken = append(a.Replayed, n.replayed), append(a.Taken, n.taken)
 	a.FirstAt, a.LastAt = append(a.FirstAt, n.first), append(a.LastAt, n.last)
 }
 
-// unwritten gives what has to be written, by ledger, and forgets what is old.
+// unwritten gives what has to be written, by ledger, and forgets what is old: what was written and is added to no more, and of single transfers what
+// could not be written for long.
 func (t *tallies) unwritten() map[int32]*unwritten {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := map[int32]*unwritten{}
 	for key, n := range t.counts {
+		age := time.Since(key.quarter)
+		if n.written && age > 2*quarter || key.transfer != "" && age > tallyKept*quarter {
+			delete(t.counts, key)
+			continue
+		}
 		if n.written {
-			if time.Since(key.quarter) > tallyKept*quarter {
-				delete(t.counts, key)
-			}
 			continue
 		}
 		n.written = true
 		u := list[key.ledgerID]
 		if u == nil {
-			u = &unwritten{
-				all: dbsqlc.DuplicatesTallyParams{LedgerID: key.ledgerID, Run: t.run},
-				of:  dbsqlc.DuplicatesTallyTransfersParams{LedgerID: key.ledgerID, Run: t.run},
-			}
+			u = &unwritten{all: dbsqlc.DuplicatesTallyParams{LedgerID: key.ledgerID, Run: t.run}}
 			list[key.ledgerID] = u
 		}
 		u.add(key, n)
@@ -186,12 +199,13 @@ func (t *tallies) failed(u *unwritten) {
 	}
 }
 
-// CountReplay notes that a guard before the ledger has answered a request for a transfer again.
+// CountReplay notes that a guard has answered a request for a transfer again, where a room posts for others: of what was asked of the journal itself, it
+// counts by itself.
 func (j *Journal) CountReplay(ctx context.Context, name ledger.Name, guard Guard, id ledger.TransferID) {
 	j.count(ctx, name, guard, id, replayed)
 }
 
-// CountTaken notes that a guard before the ledger has refused a request, because the transfer of its id has other content.
+// CountTaken notes in the same way that a guard has refused a request, because the transfer of its id has other content.
 func (j *Journal) CountTaken(ctx context.Context, name ledger.Name, guard Guard, id ledger.TransferID) {
 	j.count(ctx, name, guard, id, taken)
 }
@@ -207,21 +221,42 @@ func (j *Journal) writeTallies(ctx context.Context) error {
 	var failed error
 	list := j.tallies.unwritten()
 	for _, ledgerID := range slices.Sorted(maps.Keys(list)) {
-		u := list[ledgerID]
-		err := j.sql.DuplicatesTally(ctx, j.pool, u.all)
-		if err == nil && len(u.of.TransferIds) > 0 {
-			err = j.sql.DuplicatesTallyTransfers(ctx, j.pool, u.of)
-		}
-		if err != nil {
-			j.tallies.failed(u)
+		if err := j.writeTally(ctx, list[ledgerID]); err != nil {
+			j.tallies.failed(list[ledgerID])
 			failed = cmp.Or(failed, err)
 		}
 	}
 	return failed
 }
 
+func (j *Journal) writeTally(ctx context.Context, u *unwritten) error {
+	err := j.sql.DuplicatesTally(ctx, j.pool, u.all)
+	for i := 0; err == nil && i < len(u.of); i++ {
+		err = j.sql.DuplicatesTallyTransfers(ctx, j.pool, u.of[i])
+	}
+	return err
+}
+
 func (j *Journal) tallyJob() periodic.Job {
-	return periodic.Job{Name: "write the duplicates that were stopped", Every: tallyEvery, Do: j.writeTallies, Log: j.log}
+	return periodic.Job{Name: "write the duplicates that were stopped", Every: j.config.CountEvery, Do: j.writeTallies, Log: j.log}
+}
+
+// forgetTallies deletes what was counted of single transfers long ago.
+func (j *Journal) forgetTallies(ctx context.Context) error {
+	for {
+		n, err := j.sql.DuplicatesForget(ctx, j.pool, dbsqlc.DuplicatesForgetParams{Seconds: forgetAfter.Seconds(), Most: tallySlice})
+		if err != nil || n < tallySlice {
+			return err
+		}
+	}
+}
+
+func (j *Journal) forgetJob() periodic.Job {
+	every := forgetEvery
+	if j.config.CountEvery < 0 {
+		every = -1
+	}
+	return periodic.Job{Name: "forget the duplicates of long ago", Every: every, Do: j.forgetTallies, Log: j.log}
 }
 
 // Stopped is how many duplicates a guard has stopped in a quarter of an hour.
@@ -247,7 +282,7 @@ func (p *Period) Duplicates(ctx context.Context) ([]Stopped, error) {
 	return list, err
 }
 
-// Duplicates is how often a guard has stopped duplicates of a transfer in a quarter of an hour.
+// Duplicates is how often a guard has stopped duplicates of a transfer.
 type Duplicates struct {
 	Transfer ledger.TransferID
 	Guard    Guard
@@ -257,8 +292,8 @@ type Duplicates struct {
 	First, Last time.Time
 }
 
-// DuplicatesOf tells what the servers have counted of some transfers, at most so many, the oldest first. It is no proof that there were no others: a
-// server that was killed has lost what it had counted last, and of thousands at once not all are counted one by one.
+// DuplicatesOf tells what the servers have counted of some transfers in the last 90 days, at most so many, the newest first. It is no proof that there
+// were no others: a server that was killed has lost what it had counted last, and of thousands at once not all are counted one by one.
 func (j *Journal) DuplicatesOf(ctx context.Context, name ledger.Name, ids []ledger.TransferID, most int) ([]Duplicates, error) {
 	book, err := j.ledger(ctx, name)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
+	"github.com/khata-ledger/khata/internal/journal"
 	"github.com/khata-ledger/khata/ledger"
 )
 
@@ -189,10 +190,10 @@ func (c *cashier) cashIn(ctx context.Context, t *ticket, spec ledger.TransferSpe
 	}
 	if record != nil {
 		if record.Caller != t.user || len(record.Differences(spec)) > 0 {
-			return answer{}, errKeyReused()
+			return answer{}, ledger.Errorf(ledger.CodeAlreadyExists, "transfer %s has other content", spec.ID)
 		}
 		given := rebuilt(record)
-		given.replayed = true
+		given.replayed, given.stopped = true, journal.LedgerGuard
 		return given, nil
 	}
 	held, err := c.claim(ctx, t, spec, c.config.Lease)

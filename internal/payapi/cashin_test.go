@@ -274,6 +274,7 @@ func TestCashIn_AfterTheWindow(t *testing.T) {
 		if r := k.pay(key, card, "11"); r.status != 422 || !strings.Contains(r.body, "KEY_REUSED") {
 			t.Errorf("other content: %+v", r)
 		}
+		k.pressed(t, payapi.PaymentID("user:tithi", key), "ledger 1 1")
 	}
 	k.check(1, "10")
 }
@@ -389,6 +390,8 @@ func TestCashIn_Overtaken(t *testing.T) {
 				same(t, late, first)
 			}
 			same(t, k.pay(key, "4000", "10"), first)
+			// Who was overtaken had not asked twice: only those have who came after him, and after the payment.
+			other.pressed(t, payapi.PaymentID("user:tithi", key), map[string]string{"claimed": "key 1 0", "charged": "key 2 0"}[step])
 			other.check(1, "10")
 		})
 	}

@@ -89,6 +89,7 @@ func (d *desk) finish(ctx context.Context, h *held, spec ledger.TransferSpec, de
 			given.replayed = result.Replayed
 		case errors.As(err, &found):
 			given, err = again(err)
+			given.stopped = "" // It has made the claim, and the sweeper was quicker: nobody has asked twice.
 		}
 		return err
 	})

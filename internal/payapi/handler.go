@@ -200,7 +200,9 @@ func (a *API) answer(ctx context.Context, t *ticket, spec ledger.TransferSpec) (
 		return again(err)
 	}
 	given := rebuilt(result.Transfer)
-	given.replayed = result.Replayed
+	if result.Replayed {
+		given.replayed, given.stopped = true, journal.LedgerGuard
+	}
 	return given, nil
 }
 
@@ -230,19 +232,22 @@ func again(err error) (answer, error) {
 		return answer{}, err
 	}
 	given := found.answer
-	given.replayed = !found.mine
-	given.byKey = given.replayed
+	if !found.mine {
+		given.replayed, given.stopped = true, journal.KeyGuard
+	}
 	return given, nil
 }
 
-// countDuplicate notes a duplicate that the key has stopped. One that only the ledger has stopped, the journal counts.
+// countDuplicate notes a duplicate. One that was told to wait is none yet: its client asks again.
 func (a *API) countDuplicate(ctx context.Context, id ledger.TransferID, given answer, err error) {
 	var p *problem
 	switch {
-	case given.byKey:
-		a.config.Journal.CountReplay(ctx, a.config.Ledger, journal.KeyGuard, id)
+	case given.stopped != "":
+		a.config.Journal.CountReplay(ctx, a.config.Ledger, given.stopped, id)
 	case errors.As(err, &p) && p.Code == codeKeyReused:
 		a.config.Journal.CountTaken(ctx, a.config.Ledger, journal.KeyGuard, id)
+	case ledger.CodeOf(err) == ledger.CodeAlreadyExists:
+		a.config.Journal.CountTaken(ctx, a.config.Ledger, journal.LedgerGuard, id)
 	}
 }
 

@@ -143,8 +143,8 @@ type answer struct {
 	body     []byte
 	number   number
 	replayed bool
-	// byKey is whether it is the key's row that stopped the duplicate.
-	byKey bool
+	// stopped is which guard has stopped the duplicate that the request is; empty if it is none.
+	stopped journal.Guard
 }
 
 func (a answer) write(w http.ResponseWriter) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/shopspring/decimal"
@@ -79,7 +80,7 @@ func serveCash(t testing.TB, db *pgtest.DB, config pg.Config, cash payapi.CashIn
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := journal.New(pool, journal.Config{})
+	j := journal.New(pool, journal.Config{CountEvery: 20 * time.Millisecond})
 	apiConfig := payapi.Config{Journal: j, Pool: pool, Authenticate: authenticate, Logger: slog.New(slog.DiscardHandler), CashIn: cash}
 	for _, f := range change {
 		f(&apiConfig)

@@ -106,7 +106,7 @@ func withJournal(ctx context.Context, dsn string, log *slog.Logger, do func(*jou
 		if err := pg.CheckSchema(ctx, pool); err != nil {
 			return err
 		}
-		j := journal.New(pool, journal.Config{SnapshotEvery: -1, ExpireEvery: -1, Logger: log})
+		j := journal.New(pool, journal.Config{SnapshotEvery: -1, ExpireEvery: -1, CountEvery: -1, Logger: log})
 		defer j.Close()
 		return do(j, pool)
 	})

@@ -132,10 +132,10 @@ func (t duplicateTeller) Tell(ctx context.Context, s support.Subject, most int) 
 			what = append(what, "the same request came again "+times(d.Replayed)+" and was given the first answer")
 		}
 		if d.Taken > 0 {
-			what = append(what, "one with other content came "+times(d.Taken)+" under its name and was refused")
+			what = append(what, "one with other content, or by another caller, came "+times(d.Taken)+" under its name and was refused")
 		}
 		list = append(list, support.Item{
-			At: d.First, Source: "duplicate", Transfer: d.Transfer, What: strings.Join(append(what, "nothing moved"), "; "),
+			At: d.First, Source: "duplicate", Transfer: d.Transfer, What: strings.Join(append(what, "nothing more moved"), "; "),
 			Details: details("stopped_by", string(d.Guard), "until", formatUTC(d.Last)),
 		})
 	}

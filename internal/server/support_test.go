@@ -38,7 +38,7 @@ func TestSupportSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := journal.New(pool, journal.Config{})
+	j := journal.New(pool, journal.Config{CountEvery: 20 * time.Millisecond})
 	t.Cleanup(func() {
 		j.Close()
 		pool.Close()
@@ -59,17 +59,25 @@ func TestSupportSources(t *testing.T) {
 	if err != nil || result.Err != nil {
 		t.Fatal(err, result.Err)
 	}
-	// She presses again, at two servers: the ledger stops it twice, and the key six times, twice of it because the amount was another.
+	// She presses again: the ledger stops it twice, and the key six times, twice of it because the amount was another.
 	for range 2 {
-		server := journal.New(pool, journal.Config{})
-		if again, err := server.PostWith(t.Context(), user, "", spec, nil, nil); err != nil || !again.Replayed {
+		if again, err := j.PostWith(t.Context(), user, "", spec, nil, nil); err != nil || !again.Replayed {
 			t.Fatal(err, again)
 		}
 		for range 2 {
-			server.CountReplay(t.Context(), "", journal.KeyGuard, id)
+			j.CountReplay(t.Context(), "", journal.KeyGuard, id)
 		}
-		server.CountTaken(t.Context(), "", journal.KeyGuard, id)
-		server.Close() // It writes what it has counted.
+		j.CountTaken(t.Context(), "", journal.KeyGuard, id)
+	}
+	ids := []ledger.TransferID{id}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		written, err := j.DuplicatesOf(t.Context(), "", ids, 10)
+		if err != nil || time.Now().After(end) {
+			t.Fatal(err, written)
+		}
+		if len(written) == 2 && written[0].Replayed+written[1].Replayed == 6 && written[0].Taken+written[1].Taken == 2 {
+			break
+		}
 	}
 	events := relay.EventIDsOf("main", result.Transfer)
 	if len(events) != 3 {
@@ -112,8 +120,9 @@ func TestSupportSources(t *testing.T) {
 		"ledger": {"user-1|5.00 BDT was moved"},
 		"key":    {"user-1|the request was answered with status 201", key},
 		"duplicate": {
-			"|the same request came again twice and was given the first answer; nothing moved|[{Name:stopped_by Value:ledger} {Name:until ",
-			"|the same request came again 4 times and was given the first answer; one with other content came twice under its name and was refused; nothing moved|" +
+			"|the same request came again twice and was given the first answer; nothing more moved|[{Name:stopped_by Value:ledger} {Name:until ",
+			"|the same request came again 4 times and was given the first answer; one with other content, or by another caller, came twice under its name and was refused; " +
+				"nothing more moved|" +
 				"[{Name:stopped_by Value:key} {Name:until ",
 		},
 		"event": {"event khata.transfer.posted.v1 was published", "event khata.account.moved.v1 was published", "event khata.account.moved.v1 is parked", "too large"},

@@ -35,7 +35,7 @@ const (
 // Item is one thing that happened to a transfer.
 type Item struct {
 	At time.Time
-	// Source is who knows it, such as ledger, key, event, fraud, sms or audit.
+	// Source is who knows it, such as ledger, key, duplicate, event, fraud, sms or audit.
 	Source string
 	// Transfer is which one of the story it is about: the transfer itself, its origin or a step.
 	Transfer ledger.TransferID

@@ -114,7 +114,7 @@ type Story struct {
 // StoryItem is one thing that happened to a transfer.
 type StoryItem struct {
 	At time.Time
-	// Source is who knows it, such as ledger, key, event, refund, sms or audit.
+	// Source is who knows it, such as ledger, key, duplicate, event, refund, sms or audit.
 	Source string
 	// TransferID is which one of the story it is about.
 	TransferID ledger.TransferID
