@@ -192,6 +192,11 @@ func (c *Cluster) Restart(t testing.TB, nodes ...int) {
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if n := c.nodes[0]; len(c.nodes) == 1 && n.killed {
+		if err := n.fence(); err != nil {
+			t.Fatalf("kafkatest: %v", err)
+		}
+	}
 	if err := errors.Join(startAll(again), c.complete()); err != nil {
 		t.Fatalf("kafkatest: %v", err)
 	}

@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -191,6 +192,28 @@ func TestStart_KillAndRestart(t *testing.T) {
 		t.Error(diff)
 	}
 	c.Pause(t, 1) // The cleanup puts up with it.
+}
+
+// A lone broker that was killed comes back as one that leads nothing yet, and so a transaction whose time was up meanwhile ends (see fence).
+func TestStart_KillInTransaction(t *testing.T) {
+	t.Parallel()
+	c := Start(t, 1)
+	topic := c.Topic(t, 1, nil)
+	client := c.Client(t, kgo.TransactionalID(topic), kgo.TransactionTimeout(time.Second))
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, client, topic, 0, 10)
+	c.Kill(t, 1)
+	c.Restart(t, 1)
+	text, err := c.nodes[0].logSince(c.nodes[0].logged)
+	if err != nil || bytes.Contains(text, []byte("Fencing broker")) {
+		t.Errorf("the node loses its partitions after it has started: %v", err)
+	}
+	produce(t, c.Client(t), topic, 10, 11)
+	if diff := cmp.Diff([]int{10}, numbers(t, c, topic, 1, kgo.FetchIsolationLevel(kgo.ReadCommitted()))); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // Of three nodes one may be missing, and two may not. In its long form all three are killed, and come back.

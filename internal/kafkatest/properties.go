@@ -70,6 +70,12 @@ func (c *Cluster) properties(n *node) string {
 	return text.String()
 }
 
+// controllerOnly are the settings that are others when only its controller is to run, to find out that its broker is dead. Of two lines Java takes the last.
+func (n *node) controllerOnly() string {
+	listener := fmt.Sprintf("CONTROLLER://127.0.0.1:%d", n.controllerPort)
+	return "process.roles=controller\nlisteners=" + listener + "\nadvertised.listeners=" + listener + "\nbroker.session.timeout.ms=100\n"
+}
+
 // minISR is how many replicas must have a record before it is acknowledged.
 func (c *Cluster) minISR() int { return min(2, len(c.nodes)) }
 
