@@ -52,6 +52,8 @@ type Check struct {
 	unfit  int
 	// beforeEnd is called in a transaction when all is written. For tests.
 	beforeEnd func()
+	// patience is restorePatience, but in tests.
+	patience time.Duration
 }
 
 var validInstance = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`)
@@ -67,7 +69,7 @@ func New(config Config) (*Check, error) {
 	if err := config.Topics.ValidateFraud(); err != nil {
 		return nil, fmt.Errorf("fraud check: %w", err)
 	}
-	c := &Check{config: config, log: config.Logger, metrics: config.Metrics}
+	c := &Check{config: config, log: config.Logger, metrics: config.Metrics, patience: restorePatience}
 	if c.log == nil {
 		c.log = slog.Default()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/khata-ledger/khata/internal/fraud"
 	"github.com/khata-ledger/khata/internal/kafka"
+	"github.com/khata-ledger/khata/internal/kafkatest"
 )
 
 // Every input comes at least three times, in parts and as a whole, and every transfer is judged once, by what was before it. Instances that are
@@ -684,4 +686,89 @@ func (b *bench) until(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("it never comes to this: %s", what)
 		}
 	}
+}
+
+// A transaction that somebody leaves open holds it up, in the changelog or in the group's offsets. It says what to do, and goes on when that is done.
+func TestCheck_Stuck(t *testing.T) {
+	t.Parallel()
+	for topic, open := range map[string]func(*testing.T, *bench, *kgo.Client){
+		"fraud-state": func(t *testing.T, b *bench, other *kgo.Client) {
+			if err := other.ProduceSync(t.Context(), &kgo.Record{Topic: b.topics.FraudState(), Key: []byte("partition")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"__consumer_offsets": func(t *testing.T, b *bench, other *kgo.Client) {
+			// It begins the transaction.
+			if err := other.ProduceSync(t.Context(), &kgo.Record{Topic: b.topics.Verdicts()}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			id, epoch, err := other.ProducerID(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := kmsg.NewPtrTxnOffsetCommitRequest()
+			request.TransactionalID, request.Group, request.ProducerID, request.ProducerEpoch = b.topics.Prefix, fraud.Group(b.topics), id, epoch
+			accounts := b.topics.Accounts()
+			topics, err := kadm.NewClient(other).ListTopics(t.Context(), accounts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Topics = []kmsg.TxnOffsetCommitRequestTopic{{
+				Topic: accounts, TopicID: topics[accounts].ID, Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Partition: 1}},
+			}}
+			request.Generation = -1
+			answer, err := request.RequestWith(t.Context(), other)
+			if err == nil {
+				err = kerr.ErrorForCode(answer.Topics[0].Partitions[0].ErrorCode)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(topic, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, kafkatest.Shared(t).Brokers())
+			other, err := kgo.NewClient(kgo.SeedBrokers(b.seeds...), kgo.TransactionalID(b.topics.Prefix), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			if err := other.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			open(t, b, other)
+			said := make(chan string, 1000)
+			config := b.config(t, "one")
+			config.Logger = slog.New(slog.NewTextHandler(lines(said), nil))
+			b.publish(t, b.transfers(1, 100))
+			run(t, config, func(c *fraud.Check) { c.SetPatience(time.Second) })
+			for until := time.After(patience); ; {
+				select {
+				case line := <-said:
+					if !strings.Contains(line, "kafka-transactions.sh find-hanging --topic ") || !strings.Contains(line, topic) {
+						continue
+					}
+				case <-until:
+					t.Fatal("it says nothing")
+				}
+				break
+			}
+			if err := other.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+				t.Fatal(err)
+			}
+			b.check(t)
+		})
+	}
+}
+
+// lines are what is written, as far as it is read.
+type lines chan<- string
+
+func (l lines) Write(line []byte) (int, error) {
+	select {
+	case l <- string(line):
+	default:
+	}
+	return len(line), nil
 }

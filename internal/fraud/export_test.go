@@ -1,5 +1,7 @@
 package fraud
 
+import "time"
+
 // The bounds of what is remembered.
 const (
 	MaxRecent = maxRecent
@@ -21,3 +23,6 @@ func (r *Rules) Judges(payer string) bool { return r.judges(payer) }
 
 // BeforeEnd has a function called in each transaction when all is written.
 func (c *Check) BeforeEnd(f func()) { c.beforeEnd = f }
+
+// SetPatience is how long it waits at a transaction that is open.
+func (c *Check) SetPatience(patience time.Duration) { c.patience = patience }

@@ -67,6 +67,7 @@ func (s *session) startOffsets(ctx context.Context, offsets map[string]map[int32
 			return nil, lost
 		}
 		s.mu.Lock()
+		delete(s.asked, id)
 		s.starts[id] = start{committed: at, first: first.Offset}
 		s.mu.Unlock()
 	}

@@ -15,6 +15,31 @@ import (
 // transaction holds it up until Kafka aborts that (transactionTimeout, and up to ten seconds until Kafka looks).
 const restorePatience = 40 * time.Second
 
+// stuck is what to do about a transaction that does not end. Kafka 4.4 forgets that it has to end one, when the partitions that it has written
+// to have no leader while it tries (KAFKA-20734): a lone broker that was killed does so as it starts. Nobody but a person can end it then: whether it
+// was to be committed, nobody knows any more.
+func stuck(topic string) string {
+	return fmt.Sprintf("a transaction is open. If this comes again and again, Kafka has forgotten to end it: "+
+		"kafka-transactions.sh find-hanging --topic %s --max-transaction-timeout 1 finds it, and kafka-transactions.sh abort ends it", topic)
+}
+
+// warnOfStuck says so when Kafka does not tell where partitions begin, which the client asks for again and again and says nothing.
+func (s *session) warnOfStuck() {
+	const offsets = "__consumer_offsets"
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []int32
+	for id, since := range s.asked {
+		if time.Since(since) > s.patience {
+			ids = append(ids, id)
+			s.asked[id] = time.Now()
+		}
+	}
+	if slices.Sort(ids); len(ids) > 0 {
+		s.log.Warn("Kafka does not tell where to go on", "partitions", ids, "for", s.patience, "error", stuck(offsets))
+	}
+}
+
 // restore reads what is remembered of partitions from the changelog, where it is not in memory.
 //
 // It never sees less than what belongs to the offsets that the session goes on from. Kafka has told these only after no transaction was open any more
@@ -89,8 +114,8 @@ func (s *session) readChangelog(ctx context.Context, ids []int32) (map[int32]*pa
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case time.Since(moved) > restorePatience:
-			return nil, fmt.Errorf("partitions and where they end: %v: nothing has come for %s, though it is there: perhaps a transaction is open", left, restorePatience)
+		case time.Since(moved) > s.patience:
+			return nil, fmt.Errorf("nothing has come for %s of partitions %v of %s (and where they end), though it is there: %s", s.patience, left, topic, stuck(topic))
 		}
 		for _, e := range fetches.Errors() {
 			if !errors.Is(e.Err, context.DeadlineExceeded) {

@@ -43,6 +43,8 @@ type session struct {
 	partitions map[int32]*partition
 	// starts are where the partitions that it has got begin.
 	starts map[int32]start
+	// asked are those that it has got of which Kafka has not told yet where they begin, and since when.
+	asked map[int32]time.Time
 	// taken is that partitions were taken from it since the last transaction.
 	taken bool
 	// joining is that the group gives out its partitions anew. What is begun then is aborted: the client commits as what it was in the group before.
@@ -52,7 +54,7 @@ type session struct {
 }
 
 func (c *Check) open() (*session, error) {
-	s := &session{Check: c, partitions: map[int32]*partition{}, starts: map[int32]start{}}
+	s := &session{Check: c, partitions: map[int32]*partition{}, starts: map[int32]start{}, asked: map[int32]time.Time{}}
 	var err error
 	if s.plain, err = kgo.NewClient(c.config.Kafka...); err != nil {
 		return nil, unfit{fmt.Errorf("settings for Kafka: %w", err)}
@@ -154,6 +156,11 @@ func (s *session) got(_ context.Context, _ *kgo.Client, partitions map[string][]
 	defer s.mu.Unlock()
 	s.joining = false
 	s.forget(partitions)
+	for _, ids := range partitions {
+		for _, id := range ids {
+			s.asked[id] = time.Now()
+		}
+	}
 }
 
 // left is called when partitions are taken from it, and, perhaps with none, when the group is to give out its partitions anew.
@@ -169,6 +176,7 @@ func (s *session) forget(partitions map[string][]int32) {
 		for _, id := range ids {
 			delete(s.partitions, id)
 			delete(s.starts, id)
+			delete(s.asked, id)
 			s.metrics.left(id)
 		}
 	}
@@ -195,6 +203,7 @@ func (s *session) consume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.warnOfStuck()
 	}
 	return nil
 }
